@@ -33,7 +33,7 @@ EXAMPLES = """Examples:
   python train_agent.py --workload busy --seeds 5    train five seeds and report them together
   python train_agent.py --workload mixed --extra-workloads busy quick    one agent for all
   python train_agent.py --workload mixed --action moves    choose moves, trained by look-ahead
-  python train_agent.py --action pick --physics exclusive    pick the next job
+  python train_agent.py --action plain --physics exclusive   start, pause, wait
 --list workloads or traces: known names; --action NAME --help: its options"""
 OWN = "own"
 ACTION = choices.Preset(
@@ -130,7 +130,7 @@ def within_trace(wanted: Run) -> Run:
 
 def available(scenario: Scenario, split: Split, wanted: int) -> int:
     """Return the number of windows of a split, at most `wanted`; ValueError for none."""
-    from gpu_cluster_gym.envs.task import shared_windows
+    from gpu_cluster_gym.envs.windows import shared_windows
     from gpu_cluster_gym.workloads import up_to
 
     try:
@@ -227,7 +227,7 @@ def score_on(
 ) -> "dict[str, pd.DataFrame]":
     """Print and save the table of one workload, with `count` agents in it; return the summaries."""
     from gpu_cluster_gym.agents.table import START, those_that_end, verdicts
-    from gpu_cluster_gym.envs.task import shared_windows
+    from gpu_cluster_gym.envs.windows import shared_windows
     from gpu_cluster_gym.evaluation import runner, table, table_notes
 
     folder.mkdir(exist_ok=True)

@@ -27,7 +27,7 @@ from gpu_cluster_gym.agents.moves import Student
 from gpu_cluster_gym.agents.ppo import Learner
 from gpu_cluster_gym.agents.validation import START, Score, Validation
 from gpu_cluster_gym.agents.warm_start import SearchFirst
-from gpu_cluster_gym.envs.task import shared_windows
+from gpu_cluster_gym.envs.windows import shared_windows
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.evaluation.plot import figures, run_tables
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, pixels, style

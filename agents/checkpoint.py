@@ -17,7 +17,7 @@ from safetensors.torch import save as tensor_bytes
 
 from gpu_cluster_gym.agents.networks import MoveNetwork, SteerNetwork, flat
 from gpu_cluster_gym.agents.slot_network import SlotNetwork
-from gpu_cluster_gym.agents.training import MovesTraining, PickTraining, SteerTraining, Training, usual
+from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, Training, usual
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.evaluation.run_folder import BEST
 from gpu_cluster_gym.simulator.choice import changed
@@ -34,7 +34,7 @@ MAX_SLOTS, MAX_HIDDEN = 4096, 4096  # limits on the memory that a hostile file c
 LAYOUTS: dict[str, dict[str, object]] = {
     "steer": {"action": "steer", "load": list(LOAD)},
     "moves": {"action": "moves", "features": list(FEATURES), "load": list(LOAD)},
-    "pick": {"action": "pick", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)},
+    "plain": {"action": "plain", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)},
 }
 """Inputs and outputs of the network of each action kind; one on the rule may read fewer load features."""
 Network = SlotNetwork | SteerNetwork | MoveNetwork
@@ -60,7 +60,7 @@ def new_network(training: Training, reads: Sequence[str] = LOAD) -> Network:
             allowed_moves=training.allowed_moves,
             reads=reads,
         )
-    assert isinstance(training, PickTraining)
+    assert isinstance(training, PlainTraining)
     return SlotNetwork(
         training.queue_slots, hidden=training.hidden, base_logit_scale=training.base_logit_scale
     )
@@ -104,7 +104,7 @@ def load(folder: str | Path) -> Agent:
     action: Any = layout["action"]
     training = _read(usual(action), choices.get("training"), folder)
     scenario = _read(Scenario(), choices.get("scenario"), folder)
-    slots = training.queue_slots if isinstance(training, PickTraining) else 1
+    slots = training.queue_slots if isinstance(training, PlainTraining) else 1
     if slots > MAX_SLOTS or training.hidden > MAX_HIDDEN:
         raise ValueError(
             f"{folder / CHOICES}: the network is too large: expected hidden <= {MAX_HIDDEN}, queue_slots <= {MAX_SLOTS}"
@@ -139,7 +139,7 @@ def layout_of(agent: Agent) -> dict[str, object]:
 
 def _start(folder: Path, layout: Mapping[str, Any]) -> Rule:
     """Return the rule whose weights or moves an agent changes; ValueError for an invalid one."""
-    if layout["action"] == "pick":
+    if layout["action"] == "plain":
         return Rule()
     try:
         return Rule(**layout["start"])

@@ -19,7 +19,7 @@ from gpu_cluster_gym.agents.callbacks import (
 )
 from gpu_cluster_gym.agents.initialization import resolved
 from gpu_cluster_gym.agents.moves import MovesLearner
-from gpu_cluster_gym.agents.pick import PickLearner
+from gpu_cluster_gym.agents.plain import PlainLearner
 from gpu_cluster_gym.agents.ppo import Learner, scenarios_of, seed_of
 from gpu_cluster_gym.agents.steer import SteerLearner
 from gpu_cluster_gym.agents.training import SteerTraining, Training
@@ -28,7 +28,7 @@ from gpu_cluster_gym.envs.steer import usual_weights
 from gpu_cluster_gym.evaluation.run_folder import BEST
 from gpu_cluster_gym.workloads import Scenario, named
 
-LEARNERS: dict[str, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "pick": PickLearner}
+LEARNERS: dict[str, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "plain": PlainLearner}
 
 
 def learn(

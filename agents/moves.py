@@ -35,9 +35,8 @@ from gpu_cluster_gym.agents.networks import Listed, MoveNetwork, ScoringPolicy, 
 from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_stalled, take_step
 from gpu_cluster_gym.agents.training import MovesTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
-from gpu_cluster_gym.envs.batch import BatchEnv
-from gpu_cluster_gym.envs.moves import Choosing
-from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.envs.moves import MovesBatch
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.traces import stream
 
@@ -77,7 +76,7 @@ class MovesLearner(Learner):
             },
         }
         if training.algorithm == "student":
-            teacher = partial(choosing(envs).won_s, training.allowed_moves)
+            teacher = partial(choosing(envs).advantages_s, training.allowed_moves)
             return Student(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), teacher=teacher, **keywords)
         return PPO(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), **keywords)
 
@@ -89,23 +88,23 @@ class MovesLearner(Learner):
         assert isinstance(network, MoveNetwork)
         return network
 
-    def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+    def play(self, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
         """Play every window; the metric is the share of moves that are the rule's own."""
-        assert isinstance(envs, RuleVectorEnv)
+        assert isinstance(envs, GPUClusterVectorEnv)
         generator = torch.Generator().manual_seed(SAMPLING_SEED) if sampled else None
         table, agreement = play(envs, self.network(model), generator)
         return Played(table, {"agreement_with_start": agreement})
 
 
-def choosing(envs: BatchEnv) -> Choosing:
+def choosing(envs: GPUClusterVectorEnv) -> MovesBatch:
     """Return the environments of a batch whose actions are moves."""
-    assert isinstance(envs, RuleVectorEnv)
-    assert isinstance(envs.batch, Choosing)
+    assert isinstance(envs, GPUClusterVectorEnv)
+    assert isinstance(envs.batch, MovesBatch)
     return envs.batch
 
 
 def play(
-    envs: RuleVectorEnv, network: MoveNetwork, generator: torch.Generator | None = None
+    envs: GPUClusterVectorEnv, network: MoveNetwork, generator: torch.Generator | None = None
 ) -> tuple[pd.DataFrame, float]:
     """Play environment i on its window i to the end, all side by side; greedily without a generator.
 

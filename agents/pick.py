@@ -1,4 +1,4 @@
-"""Learn to pick jobs: masked PPO of one network that scores all queue slots alike, beginning as a heuristic."""
+"""Learner of the action `plain`: masked PPO with a shared scorer of queue slots, initialised as a heuristic."""
 
 from functools import partial
 from typing import Any
@@ -14,17 +14,16 @@ from gpu_cluster_gym.agents.networks import ScoringPolicy
 from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_stalled
 from gpu_cluster_gym.agents.slot_network import SlotNetwork
 from gpu_cluster_gym.agents.slot_ppo import TimedBuffer, TimedPPO
-from gpu_cluster_gym.agents.training import PickTraining
+from gpu_cluster_gym.agents.training import PlainTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
-from gpu_cluster_gym.envs.batch import BatchEnv
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.policy import Ranking
 
 
-class PickLearner(Learner):
-    """PPO that discounts by time, whose network begins as the base policy."""
+class PlainLearner(Learner):
+    """PPO that discounts by simulated time, with a network initialised as the base policy."""
 
-    training: PickTraining
+    training: PlainTraining
 
     @property
     def start(self) -> Ranking:
@@ -32,7 +31,7 @@ class PickLearner(Learner):
         return self.training.base_policy
 
     def model(self) -> TimedPPO:
-        """Return the algorithm with its environments, nothing learned yet."""
+        """Return the untrained algorithm with its environments."""
         training = self.training
         choices = training.environment() | {"reward": training.reward, "count": training.windows}
         envs = batch(training.num_envs, self.scenario, **choices)
@@ -47,31 +46,30 @@ class PickLearner(Learner):
         )
 
     def network(self, model: PPO) -> SlotNetwork:
-        """Return the network, actor and critic."""
+        """Return the network of actor and critic."""
         network = model.policy.mlp_extractor
         assert isinstance(network, SlotNetwork)
         return network
 
-    def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
-        """Play every window; the metric is the share of choices that the base policy would have made."""
-        assert isinstance(envs, GPUClusterVectorEnv)
+    def play(self, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
+        """Play every window; also return the share of choices that agree with the base policy."""
         generator = torch.Generator().manual_seed(SAMPLING_SEED) if sampled else None
         table, agreement = play(envs, self.network(model), generator)
         return Played(table, {"agreement_with_start": agreement})
 
-    def step_metrics(self, infos: list[dict[str, Any]]) -> dict[str, list[float]]:
-        """Return the metrics of a training step, with the agreement with the base policy."""
-        return super().step_metrics(infos) | {"agreement_with_start": [info["agrees"] for info in infos]}
+    def told(self, infos: list[dict[str, Any]]) -> dict[str, list[float]]:
+        """Return the metrics of a step, agreement with the base policy among them."""
+        return super().told(infos) | {"agreement_with_start": [info["agrees"] for info in infos]}
 
 
 def play(
     envs: GPUClusterVectorEnv, network: SlotNetwork, generator: torch.Generator | None = None
 ) -> tuple[pd.DataFrame, float]:
-    """Play environment i on its window i to the end, all side by side; greedily without a generator.
+    """Play environment i on its window i to the end, in one batch; greedily without a generator.
 
-    Returns the results table and the share of decisions that the base policy would have taken too.
+    Return the results table and the share of decisions that agree with the base policy.
     """
-    windows = list(envs.task.windows[: envs.num_envs])
+    windows = list(envs.env.windows[: envs.num_envs])
     seen, _ = envs.reset(options={"window": windows})
     going = np.arange(envs.num_envs)
     actions = np.zeros(envs.num_envs, np.int64)

@@ -1,6 +1,6 @@
 """PPO of Stable-Baselines3: its configuration, the base class of learners, and the base of two-phase algorithms.
 
-A learner has the environments and the algorithm of one action kind: `SteerLearner`, `MovesLearner`, `PickLearner`. All
+A learner has the environments and the algorithm of one action kind: `SteerLearner`, `MovesLearner`, `PlainLearner`. All
 take the keywords of PPO from `Learner.ppo`, and add those of their own in `model`.
 """
 
@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from gpu_cluster_gym.agents.checkpoint import Network
 from gpu_cluster_gym.agents.initialization import initialisation
 from gpu_cluster_gym.agents.training import SteerTraining, Training
-from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.traces import stream
@@ -71,7 +71,7 @@ class Learner(ABC):
         """Return the network that chooses actions, as it is saved."""
 
     @abstractmethod
-    def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+    def play(self, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
         """Play environment i on its window i to the end, with the most likely actions or with sampled ones.
 
         Raise StalledEpisodeError where jobs never end.

@@ -1,6 +1,6 @@
-"""PPO that discounts by the time that passes instead of by the number of decisions.
+"""PPO that discounts by simulated time instead of by the number of decisions.
 
-Many decisions share one instant and hours may lie between two others, so the factor from a step to the next is
+Many decisions share one instant while hours may pass between others, so the discount factor of a step is
 exp(-elapsed / tau), with the elapsed seconds from `info["elapsed"]`.
 """
 
@@ -14,23 +14,23 @@ from torch import Tensor
 
 
 class TimedBuffer(RolloutBuffer):
-    """A rollout with the seconds that passed in each step."""
+    """A rollout buffer with the simulated seconds of each step."""
 
     elapsed_s: NDArray[np.float32]
     """(steps, environments)"""
 
     def __init__(self, *args: Any, tau_s: float | None, **kwargs: Any) -> None:
-        """Take the time constant, s; None discounts nothing."""
+        """Store the time constant, s; None discounts nothing."""
         self.tau_s = np.inf if tau_s is None else tau_s
         super().__init__(*args, **kwargs)
 
     def reset(self) -> None:
-        """Forget the rollout."""
+        """Clear the rollout."""
         super().reset()
         self.elapsed_s = np.zeros((self.buffer_size, self.n_envs), np.float32)
 
     def compute_returns_and_advantage(self, last_values: Tensor, dones: NDArray[np.bool_]) -> None:
-        """Estimate advantages (Schulman et al. 2016) and returns with a factor for each step.
+        """Estimate advantages (Schulman et al. 2016) and returns with a discount factor for each step.
 
         delta_t = r_t + g_t V_t+1 - V_t and A_t = delta_t + lambda g_t A_t+1, with g_t = exp(-elapsed_t / tau), or 0
         where the episode ended.
@@ -54,6 +54,6 @@ class TimedPPO(PPO):
     def _update_info_buffer(
         self, infos: list[dict[str, Any]], dones: NDArray[np.bool_] | None = None
     ) -> None:
-        """Note the time that passed, just before the step is added to the buffer."""
+        """Store the elapsed time, just before the step is added to the buffer."""
         super()._update_info_buffer(infos, dones)
         self.rollout_buffer.elapsed_s[self.rollout_buffer.pos] = [info["elapsed"] for info in infos]

@@ -22,8 +22,7 @@ from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_st
 from gpu_cluster_gym.agents.training import SteerTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.agents.warm_start import Distilled, SearchFirst
-from gpu_cluster_gym.envs.batch import BatchEnv
-from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, arrivals_per_decision
 
 CRITIC_WIDTH = 64
@@ -138,9 +137,9 @@ class SteerLearner(Learner):
             )
         return found
 
-    def play(self, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+    def play(self, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
         """Play every window; the metrics are mean and standard deviation of each weight's offset."""
-        assert isinstance(envs, RuleVectorEnv)
+        assert isinstance(envs, GPUClusterVectorEnv)
         with torch.random.fork_rng(), kept_noise(policy_of(model)):
             torch.manual_seed(SAMPLING_SEED)
             policy_of(model).reset_noise(envs.num_envs)
@@ -180,7 +179,9 @@ def kept_noise(policy: ActorCriticPolicy) -> Iterator[None]:
         noise.exploration_mat, noise.exploration_matrices = kept
 
 
-def play(envs: RuleVectorEnv, choose: Callable[[np.ndarray], np.ndarray]) -> tuple[pd.DataFrame, np.ndarray]:
+def play(
+    envs: GPUClusterVectorEnv, choose: Callable[[np.ndarray], np.ndarray]
+) -> tuple[pd.DataFrame, np.ndarray]:
     """Play environment i on its window i to the end; return the results table and all offsets chosen, in rows."""
     windows = list(envs.env.windows[: envs.num_envs])
     seen, _ = envs.reset(options={"window": windows})

@@ -1,6 +1,6 @@
 """Choices of training: a base class with the options of PPO, and one class for each action kind.
 
-`SteerTraining`, `MovesTraining` and `PickTraining` differ in their further options and in their defaults; `--action`
+`SteerTraining`, `MovesTraining` and `PlainTraining` differ in their further options and in their defaults; `--action`
 selects among them. Options that Stable-Baselines3 also has bear its names.
 """
 
@@ -183,10 +183,10 @@ class MovesTraining(Training):
 
 
 @dataclass(frozen=True)
-class PickTraining(Training):
-    """Options of `--action pick`: the agent picks the next job to start."""
+class PlainTraining(Training):
+    """Options of `--action plain`: start the next job, pause or wait."""
 
-    action: Literal["pick"] = "pick"
+    action: Literal["plain"] = "plain"
     algorithm: Literal["ppo"] = "ppo"
     total_timesteps: int = choice(140_000, least=1)
     validation_windows: int = choice(20, least=1)
@@ -222,7 +222,7 @@ class PickTraining(Training):
         """Return the keywords of the environment that the agent observes and acts in."""
         return {
             "observation": "slots",
-            "action": "pick",
+            "action": "plain",
             "queue_slots": self.queue_slots,
             "running_slots": 0,
             "exponent": self.exponent,
@@ -231,7 +231,7 @@ class PickTraining(Training):
         }
 
 
-KINDS: Mapping[str, type[Training]] = {"steer": SteerTraining, "moves": MovesTraining, "pick": PickTraining}
+KINDS: Mapping[str, type[Training]] = {"steer": SteerTraining, "moves": MovesTraining, "plain": PlainTraining}
 """The options of each action kind."""
 
 

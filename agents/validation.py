@@ -10,7 +10,7 @@ from stable_baselines3 import PPO
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.ppo import Learner, scenarios_of
 from gpu_cluster_gym.agents.vec_env import batch
-from gpu_cluster_gym.envs.task import shared_windows
+from gpu_cluster_gym.envs.windows import shared_windows
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare

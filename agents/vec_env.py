@@ -1,4 +1,4 @@
-"""A batch of environments as Stable-Baselines3 wants them."""
+"""Adapter of the vector environment to Stable-Baselines3."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -9,43 +9,42 @@ from gymnasium import Wrapper
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
 
-from gpu_cluster_gym.envs.batch import BatchEnv
 from gpu_cluster_gym.envs.registration import make_vec
-from gpu_cluster_gym.envs.rule_batch import one_of
-from gpu_cluster_gym.envs.task import window_named
+from gpu_cluster_gym.envs.spaces import row
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
+from gpu_cluster_gym.envs.windows import window_option
 from gpu_cluster_gym.workloads import Scenario
 
 
-def batch(num_envs: int, scenario: Scenario, **choices: Any) -> BatchEnv:
-    """Return so many environments of a scenario that do not begin anew by themselves."""
-    made = make_vec(num_envs, asdict(scenario), autoreset=AutoresetMode.DISABLED, **choices)
-    assert isinstance(made, BatchEnv)
-    return made
+def batch(num_envs: int, scenario: Scenario, **choices: Any) -> GPUClusterVectorEnv:
+    """Return a vector environment of a scenario, without automatic resets."""
+    return make_vec(num_envs, asdict(scenario), autoreset=AutoresetMode.DISABLED, **choices)
 
 
 class ClusterVecEnv(VecEnv):
-    """A batch of environments as a VecEnv: what ends begins anew at once, as in a DummyVecEnv of single environments.
+    """A vector environment as a VecEnv, which resets an environment in the step that ends its episode.
 
-    Rewards, observations, ends and infos are those of that, bit for bit. `terminal_observation` in an info is the last
-    of an episode, and `TimeLimit.truncated` tells whether that was cut. MaskablePPO of sb3-contrib finds the masks by
-    `env_method("action_masks")`.
+    Observations, rewards, ends and infos are those of a DummyVecEnv of single environments, bit for bit, for the seeds
+    seed + i that Stable-Baselines3 sets. An info has `terminal_observation`, the last of an episode, and
+    `TimeLimit.truncated`. MaskablePPO of sb3-contrib gets the masks by `env_method("action_masks")`.
     """
 
-    def __init__(self, env: BatchEnv) -> None:
-        """Take environments that do not begin anew by themselves; ValueError for others."""
+    def __init__(self, env: GPUClusterVectorEnv) -> None:
+        """Wrap a vector environment without automatic resets; ValueError for others."""
         if env.autoreset is not AutoresetMode.DISABLED:
             raise ValueError(
-                f"autoreset {env.autoreset.value}: expected Disabled, since a VecEnv begins anew itself"
+                f"autoreset {env.autoreset.value}: expected Disabled, since a VecEnv resets by itself; make the batch "
+                "with autoreset='Disabled'"
             )
         self.env = env
         self._actions = np.zeros(0)
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
     def reset(self) -> Any:
-        """Begin a window in every environment, by the seeds and options that were set; return the observations."""
+        """Begin a window in every environment, by the seeds and options set before; return the observations."""
         split = self.env.env.split
         self.env.begin(
-            range(self.num_envs), self._seeds, [window_named(each, split) for each in self._options]
+            range(self.num_envs), self._seeds, [window_option(each, split) for each in self._options]
         )
         self._reset_seeds()
         self._reset_options()
@@ -53,11 +52,11 @@ class ClusterVecEnv(VecEnv):
         return self.env.observations()
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Take the actions of the next step."""
+        """Store the actions of the next step."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Take the step."""
+        """Step the environments with the stored actions."""
         seen, rewards, terminated, truncated, info = self.env.step(self._actions)
         infos = self._split(info)
         for i, cut in enumerate(truncated.tolist()):
@@ -66,7 +65,7 @@ class ClusterVecEnv(VecEnv):
         ended = np.flatnonzero(dones).tolist()
         if ended:
             for i in ended:
-                infos[i]["terminal_observation"] = one_of(seen, i)
+                infos[i]["terminal_observation"] = row(seen, i)
             self.env.begin(ended)
             seen = self.env.observations()
             begun = self._split(self.env.info())
@@ -79,19 +78,17 @@ class ClusterVecEnv(VecEnv):
         self.env.close()
 
     def action_masks(self) -> np.ndarray:
-        """Tell which actions are legal now: bool (num_envs, actions)."""
+        """Return the legal actions: bool (num_envs, actions)."""
         return self.env.action_masks()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return what all environments share, once for each; AttributeError for what does not exist."""
+        """Return an attribute shared by all environments, once for each; AttributeError if there is none."""
         owner = self if attr_name == "action_masks" else self.env.env
         return [getattr(owner, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Refuse: the environments of a batch have nothing of their own to be set; AttributeError."""
-        raise AttributeError(
-            f"{attr_name} cannot be set: the environments of a batch have no attributes of their own"
-        )
+        """Raise AttributeError: the environments share their attributes."""
+        raise AttributeError(f"{attr_name} cannot be set: the environments of a batch share their attributes")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
@@ -104,21 +101,20 @@ class ClusterVecEnv(VecEnv):
         if method_name == "results":
             return [self.env.results(i) for i in which]
         raise AttributeError(
-            f"no method {method_name!r} of an environment of a batch: there is action_masks, results"
+            f"no method {method_name!r} of an environment of a batch; available are action_masks and results"
         )
 
     def env_is_wrapped(self, wrapper_class: type[Wrapper], indices: VecEnvIndices = None) -> list[bool]:
-        """Tell that no environment is wrapped."""
+        """Return False for each environment: none is wrapped."""
         return [False for _ in self._get_indices(indices)]
 
     def _split(self, info: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return an info for each environment, in numbers of Python's own."""
+        """Return an info for each environment."""
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for name, values in info.items():
             if name.startswith("_"):
                 continue
-            each = list(values) if values.ndim > 1 else values.tolist()
             for i, there in enumerate(info[f"_{name}"].tolist()):
                 if there:
-                    infos[i][name] = each[i]
+                    infos[i][name] = values[i]
         return infos

@@ -27,23 +27,22 @@ FILE = Path(__file__).with_suffix(".csv")
 WINDOWS, STEPS, BATCH = 10, 200, 2
 ID = "GPUCluster-v2"
 KINDS: dict[str, dict[str, Any]] = {
-    "primitive": {"action": "primitive", "observation": "tables"},
-    "primitive under profiles": {
-        "action": "primitive",
+    "plain by agent": {"placed_by": "agent", "victims_by": "agent", "observation": "tables"},
+    "plain by agent under all physics": {
+        "placed_by": "agent",
+        "victims_by": "agent",
         "observation": "tables",
         "scenario": {"physics": "all"},
     },
-    "pick": {"action": "pick", "observation": "slots"},
-    "pick of tables": {"action": "pick", "observation": "tables"},
-    "pick paid by advantage": {"action": "pick", "observation": "slots", "reward": "rollout_advantage"},
-    "elastic": {"action": "elastic", "observation": "elastic", "workload": "mixed"},
+    "plain by rule": {},
+    "plain by rule, tables": {"observation": "tables"},
+    "plain by rule, paid by advantage": {"reward": "rollout_advantage"},
     "steer": {"action": "steer"},
     "steer with a critic": {"action": "steer", "privileged": True},
     "moves": {"action": "moves"},
     "moves on mixed": {"action": "moves", "workload": "mixed"},
 }
 """Keywords of the environment of each row."""
-SINGLE_ONLY = {"elastic"}
 Row = tuple[str, str, str]
 
 
@@ -62,8 +61,7 @@ def digests() -> Iterator[Row]:
     for name, choices in KINDS.items():
         choices = {"workload": "quick", "count": 4} | choices
         yield f"steps {name}", "single", single(choices)
-        if name not in SINGLE_ONLY:
-            yield f"steps {name}", "batch", batch(choices)
+        yield f"steps {name}", "batch", batch(choices)
 
 
 def single(choices: dict[str, Any]) -> str:

@@ -97,7 +97,7 @@ class Judge:
 
 
 def needed(jobs: np.ndarray) -> np.ndarray:
-    """Return the minimum number of cores with which GPUs are busy for GOOD of the time, at least one."""
+    """Return the minimum number of cores with which GPUs are busy for TARGET_BUSY_SHARE of the time, at least one."""
     exchange_s = jobs["ideal_iteration_s"] - jobs["gpu_s"]
     within_s = np.maximum((jobs["gpu_s"] + exchange_s) / TARGET_BUSY_SHARE - exchange_s, 1 / PLENTY)
     cores: np.ndarray = np.maximum(jobs["input_core_s"] / within_s, 1.0)

@@ -289,8 +289,15 @@ def rollout(setting: Setting) -> Contest:
 # --- Rows of the environment: steps of one, and of a batch.
 
 ENVIRONMENT = "GPUCluster-v2"
-BARS = {"pick": 60_000.0, "primitive": 200_000.0, "elastic": 1_000.0}  # steps a second
-BATCH_BARS = {"pick": 300_000.0, "primitive": None, "moves": 30_000.0}
+BARS = {"plain": 60_000.0, "plain_by_agent": 200_000.0}  # steps per second
+BATCH_BARS = {"plain": 300_000.0, "plain_by_agent": None, "moves": 30_000.0}
+BY_AGENT = {"placed_by": "agent", "victims_by": "agent"}
+ACTIONS: dict[str, dict[str, Any]] = {
+    "plain": {"action": "plain"},
+    "plain_by_agent": {"action": "plain", **BY_AGENT},
+    "moves": {"action": "moves"},
+}
+"""Keywords of the environment by the name in a row."""
 ON = {"moves": "GPUCluster-mixed-v2"}  # where a batch is not of Philly's windows
 NOTHING = "the same spaces, doing nothing"
 BATCH, STEPS, QUICK_STEPS, LENGTH = 64, 4_000, 100, 512
@@ -298,16 +305,16 @@ BATCH, STEPS, QUICK_STEPS, LENGTH = 64, 4_000, 100, 512
 
 def environment(action: str) -> Any:
     """Make the environment as a user does."""
-    importlib.import_module("gpu_cluster_gym.envs")
-    return gymnasium.make(ENVIRONMENT, action=action, count=4, disable_env_checker=True)
+    importlib.import_module("gpu_cluster_gym")
+    return gymnasium.make(ENVIRONMENT, **ACTIONS[action], count=4, disable_env_checker=True)
 
 
 def batch(action: str, count: int = BATCH) -> Any:
     """Make a batch of environments as a user does."""
-    importlib.import_module("gpu_cluster_gym.envs")
+    importlib.import_module("gpu_cluster_gym")
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     name = ON.get(action, ENVIRONMENT)
-    return gymnasium.make_vec(name, count, vectorization_mode=mode, action=action, count=4)
+    return gymnasium.make_vec(name, count, vectorization_mode=mode, **ACTIONS[action], count=4)
 
 
 def steps(env: Any, count: int, mask: Callable[[], np.ndarray]) -> None:
@@ -341,8 +348,7 @@ def step_row(action: str) -> None:
         env = environment(action)
         null = null_like(env)
         mask = env.unwrapped.action_masks()
-        often = STEPS if action != "elastic" else STEPS // 10
-        count = QUICK_STEPS if setting.quick else often
+        count = QUICK_STEPS if setting.quick else STEPS
         ours = Work(lambda _: steps(env, count, env.unwrapped.action_masks), count)
         theirs = Work(lambda _: steps(null, STEPS, lambda: mask), STEPS)
         return Contest(ours, theirs, NOTHING)
@@ -368,11 +374,11 @@ def batch_row(action: str) -> None:
 
 @row("growth_environments", unit="x")
 def growth_with_environments(setting: Setting) -> Contest:
-    """Cost of a step of one environment, action pick, in a batch of 512, over that in a batch of 64."""
+    """Cost of a step of one environment, action plain, in a batch of 512, over that in a batch of 64."""
     count = QUICK_STEPS if setting.quick else STEPS // 4
 
     def work(environments: int) -> Work:
-        env = batch("pick", environments)
+        env = batch("plain", environments)
         often = count * BATCH // environments
         return Work(lambda _: batch_steps(env, often, None), often * environments)
 
@@ -391,14 +397,14 @@ BATCH = 64
 LEARNER: dict[str, Any] = {"n_steps": 64, "batch_size": 1024, "n_epochs": 4, "device": "cpu", "seed": 0}
 MOST_OVER_NULL = 1.25  # .8 of the frames a second
 CHOICES: dict[str, dict[str, Any]] = {
-    "pick": {"observation": "slots", "illegal": "first_legal"},
+    "plain": {"observation": "slots", "illegal": "first_legal"},
     "moves": {"illegal": "first_legal"},
 }
 
 
 def envs_of(action: str) -> Any:
     """Return a batch of environments as a learner takes it."""
-    importlib.import_module("gpu_cluster_gym.envs")
+    importlib.import_module("gpu_cluster_gym")
     from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT

@@ -1,228 +1,226 @@
-"""An agent that was trained on an environment as a policy: whatever predicts an action from an observation."""
+"""Agents trained on an environment as policies, given a function that predicts an action from an observation."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 import numpy as np
 
 from gpu_cluster_gym.envs import validation
-from gpu_cluster_gym.envs.moves import QUEUED, RUNNING, shown
-from gpu_cluster_gym.envs.openings import DEFAULT
-from gpu_cluster_gym.envs.rule_batch import one_of
-from gpu_cluster_gym.envs.slots import PartialAction, Slots
+from gpu_cluster_gym.envs.batch import Illegal, MaskIn, why_illegal
+from gpu_cluster_gym.envs.env import base_policy, plain_actions, plain_observation
+from gpu_cluster_gym.envs.moves import QUEUED_JOBS, RUNNING_JOBS, move_sizes, observed
+from gpu_cluster_gym.envs.observations import Sizes
+from gpu_cluster_gym.envs.spaces import row
 from gpu_cluster_gym.envs.steer import DECISIONS, WEIGHTS
-from gpu_cluster_gym.envs.task import MOST_INSTANTS, base_policy, forgives, seen_and_done, why_illegal
-from gpu_cluster_gym.simulator.choice import changed
+from gpu_cluster_gym.envs.windows import MAX_INSTANTS_PER_JOB, default_rule
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.moves import move_steps
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MAX_MOVES, list_dtype
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
-from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, Resize, RunsWhole, Wait
+from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, RunsWhole, Wait
 from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arrivals_per_decision, memory_of
+from gpu_cluster_gym.simulator.slots import Slots
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.traces import unknown
 from gpu_cluster_gym.workloads import Scenario
 
 Predict = Callable[[Any, np.ndarray], Any]
-"""From an observation and the mask of legal actions, bool (actions,), to an action."""
-HELD = 2  # of the field `endless`, which is 1 once a job will never end
+"""Map an observation and the mask of legal actions, bool (actions,), to an action."""
+PAUSED_TIME = 2  # of the field `endless`, which is 1 when a job will never end; time passes in neither case
 ENDLESS = "the agent pauses and restarts jobs again and again, and they do not end"
 
 
-def AgentPolicy(  # noqa: N802 - reads as what it makes
-    predict: Predict, *, action: str = "primitive", **choices: Any
+def AgentPolicy(  # noqa: N802 - reads like a class
+    predict: Predict, *, action: str = "plain", mask: str = "info", **choices: Any
 ) -> Policy:
-    """Return an agent as a policy, for `--policy mylab.agent:policy`: it does what it does in the environment.
+    """Return an agent as a policy, for `--policy mylab.agent:policy`; it acts as in the environment.
 
-    predict: `predict(observation, mask) -> action`, on what `gymnasium.make("GPUCluster-v2", action=action, **choices)`
-    shows, one environment at a time. choices: those keywords of it that say what is seen and done: see `SlotAgent`,
-    `MovesAgent` and `steer_agent`. ValueError, with the episode stopped, for an action that is illegal.
+    predict: `predict(observation, mask) -> action`, for observations of a single environment
+    `gymnasium.make("GPUCluster-v2", action=action, mask=mask, **choices)`.
+    choices: the keywords of that environment that define observations and actions; see `PlainAgent`, `MovesAgent` and
+    `steer_agent`. The policy raises ValueError for an illegal action.
     """
-    if action == "steer":
-        return steer_agent(predict, **choices)
-    if action == "moves":
-        return MovesAgent(predict, **choices)
-    return SlotAgent(predict, action=action, **choices)
+    kinds: dict[str, Callable[..., Policy]] = {"plain": PlainAgent, "moves": MovesAgent, "steer": steer_agent}
+    if action not in kinds:
+        raise ValueError(unknown("action", action, list(kinds)))
+    if validation.choice("mask", mask, get_args(MaskIn)) == "observation":
+        predict = partial(_predict_with_mask, predict)
+    return kinds[action](predict, **choices)
 
 
-class SlotAgent:
-    """An agent that sees slots of jobs: actions `pick`, `primitive` and `elastic`."""
+def _predict_with_mask(predict: Predict, observation: Any, mask: np.ndarray) -> Any:
+    return predict({"observations": observation, "action_mask": mask.astype(np.int8)}, mask)
+
+
+class PlainAgent:
+    """An agent of the action `plain`."""
 
     def __init__(
         self,
         predict: Predict,
         *,
-        action: str = "primitive",
-        observation: str = "tables",
+        observation: str | None = None,
+        placed_by: str = "rule",
+        victims_by: str = "rule",
         queue_slots: int = 16,
         running_slots: int = 16,
         exponent: float = BASE_POLICY.exponent,
         margin: float = BASE_POLICY.margin,
         illegal: str = "raise",
     ) -> None:
-        """Take keywords of `GPUClusterEnv`."""
-        self._observation, self._action = seen_and_done(observation, action)
-        self._predict, self._forgives = predict, forgives(illegal)
+        """Store the keywords of `GPUClusterEnv`."""
+        self._actions = plain_actions(queue_slots, running_slots, placed_by, victims_by)
+        self._observation = plain_observation(observation, self._actions)
+        self._predict, self._forgives = predict, _forgives(illegal)
         self._base_policy = base_policy(exponent, margin)
-        self._sizes = validation.slots(queue_slots, running_slots)
         self._view: View | None = None
 
     def __call__(self, view: View) -> Action:
-        """Return the next move of the action in progress, else the first of the next action, else Wait."""
+        """Return the next move of the action in progress, else the first move of the next action, else Wait."""
         if view is not self._view:
-            self._view, self._slots, self._pauses = view, Slots(*self._sizes), 0
+            self._view, self._num_pauses = view, 0
+            self._slots = Slots(self._actions.queue_slots, self._actions.running_slots)
             self._moves: list[Action] = []
-        while not self._moves:
+        if not self._moves:
             self._moves = self._decide(view)
         move = self._moves.pop(0)
-        if isinstance(move, Preempt | Resize):
-            self._count(view)
+        if isinstance(move, Preempt):
+            self._num_pauses += 1
+            if self._num_pauses > MAX_INSTANTS_PER_JOB * len(view.jobs.phase):
+                raise StalledEpisodeError(ENDLESS)
         return move
 
-    def _count(self, view: View) -> None:
-        self._pauses += 1
-        if self._pauses > MOST_INSTANTS * len(view.jobs.phase):
-            raise StalledEpisodeError(ENDLESS)
-
     def _decide(self, view: View) -> list[Action]:
-        """Return what the agent does next; nothing where it has only put a start together."""
-        slots, action = self._slots, self._action
-        source = source_of(view)
+        """Return the moves of the agent's next action."""
+        slots, actions, source = self._slots, self._actions, source_of(view)
         source.copy_under(self._base_policy)
         slots.refresh(source.states, 1, source.jobs)
-        mask = action.mask(slots, view)
-        wait = action.wait(slots, view)
-        if not len(view.jobs.phase) or (len(action.waits) == 1 and not mask[:wait].any()):
+        mask = actions.mask(slots)
+        if not len(view.jobs.phase) or not mask[:-1].any():
             return [Wait()]
+        if self._observation.only_queue:
+            slots.queue_part[-len(mask) :] = mask
+        sizes = Sizes(*actions[:2], len(view.gpus.node), len(view.nodes.cores))
         legal = mask.astype(bool)
-        chosen = self._predict(self._observation(slots, view, mask), legal)
+        chosen = self._predict(self._observation(slots.observation, sizes), legal)
         number = allowed(chosen, legal, forgiven=self._forgives)
-        if number >= wait:
-            return self._waits(view, Wait(action.waits[number - wait]))
-        made: list[Action] = action.moves(number, slots, view)
-        return made
-
-    def _waits(self, view: View, wait: Wait) -> list[Action]:
-        """Return to wait; or nothing, where nothing is pending and the jobs given up are to be chosen from again."""
-        if not self._slots.partial.dropped or not view.why_not(wait):
-            return [wait]
-        self._slots.partial = PartialAction(instant=view.instant)
-        self._count(view)
-        return []
+        return [Wait()] if number == actions.wait else actions.moves(number, slots, view)
 
 
 @dataclass
 class MovesAgent(RunsWhole):
-    """An agent that chooses among moves; it runs inside the kernel, which asks it at each choice.
+    """An agent of the action `moves`; the kernel runs the episode and calls it at each choice.
 
-    start: weights of the rule that makes the moves which are no choices. The others as for `MovesEnv`.
+    default_weights: weights of the rule that lists the moves, and makes those that are not chosen. The other fields are
+    keywords of `MovesEnv`.
     """
 
     predict: Predict
-    start: Mapping[str, float] | None = None
-    queued: int = QUEUED
-    running: int = RUNNING
-    most: int = MAX_MOVES
+    default_weights: Mapping[str, float] | None = None
+    queued_jobs: int = QUEUED_JOBS
+    running_jobs: int = RUNNING_JOBS
+    max_moves: int = MAX_MOVES
     cores: bool = False
     illegal: str = "raise"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        validation.whole_number("queued", self.queued, least=0)
-        validation.whole_number("running", self.running, least=0)
-        if not 3 <= validation.whole_number("most", self.most) <= MAX_MOVES:
-            raise ValueError(f"most {self.most}: expected 3 to {MAX_MOVES}")
-        validation.either("cores", self.cores)
-        self._rule: Rule = changed(DEFAULT, validation.weights("start", self.start))
-        self._forgives = forgives(self.illegal)
+        """Validate the fields."""
+        self._sizes = move_sizes(self.queued_jobs, self.running_jobs, self.max_moves, self.cores)
+        self._rule: Rule = default_rule(self.default_weights)
+        self._forgives = _forgives(self.illegal)
 
     def __call__(self, view: View) -> Action:
-        """ValueError: it is not asked move by move."""
-        raise ValueError("an agent that chooses among moves makes them inside the kernel: run it whole")
+        """Raise ValueError: the agent cannot be called move by move."""
+        raise ValueError("an agent of action 'moves' runs inside the kernel: use `run` without step_by_step")
 
     def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
-        """Carry it out on the first record to the end; tell whether every job ended. RuntimeError if none comes."""
+        """Run the first record to the end; return whether every job ended. RuntimeError if the episode never ends."""
         for _ in self.by_instants(states, jobs, histories):
             pass
         return bool(states["num_done"][0] == states["num_jobs"][0])
 
     def by_instants(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> Iterator[None]:
-        """Carry it out like `run_whole` and stop at the end of each instant."""
+        """Run the first record like `run_whole`, and yield at the end of each instant."""
         memory, lists = memory_of(self._rule, states, jobs, histories), np.zeros(1, list_dtype())
-        default, told = nobody_held_against(len(jobs))
-        chosen, more = np.full(1, -1), told.more
-        sizes = np.array([self.queued, self.running, self.most, self.cores])
-        records = states[:1], memory, lists, jobs[None], chosen, sizes
+        reference, written = _without_reference(len(jobs))
+        chosen, more = np.full(1, -1), written.more
+        records = states[:1], memory, lists, jobs[None], chosen, np.array(self._sizes)
         while states["num_done"][0] < states["num_jobs"][0] and calls.advance(states, 0, jobs):
             chosen[0], more[0] = -1, True
             while True:
-                with time_held(states):
-                    move_steps.step(*records, default, told)
+                with _paused_time(states):
+                    move_steps.step(*records, reference, written)
                 if not more[0]:
                     break
-                if states["instant"][0] - states["ticks"][0] >= MOST_INSTANTS * states["num_jobs"][0]:
+                if states["instant"][0] - states["ticks"][0] >= MAX_INSTANTS_PER_JOB * states["num_jobs"][0]:
                     raise StalledEpisodeError(ENDLESS)
-                seen = one_of(shown(lists, told.load, self.most), 0)
-                mask = seen["mask"].astype(bool)
-                chosen[0] = allowed(self.predict(seen, mask), mask, forgiven=self._forgives)
+                observation = row(observed(lists, written.load, self._sizes.max_moves), 0)
+                mask = observation["mask"].astype(bool)
+                chosen[0] = allowed(self.predict(observation, mask), mask, forgiven=self._forgives)
             yield
 
 
-def nobody_held_against(jobs: int) -> tuple[DefaultRun, StepOutputs]:
-    """Return what the kernel tells of one environment, and that there is no default run to tell it by."""
+def _without_reference(jobs: int) -> tuple[DefaultRun, StepOutputs]:
+    """Return the arrays that the kernel writes for one environment, and an empty reference run."""
     seen = np.zeros((1, len(LOAD)), np.float32), np.zeros((1, len(CRITIC)), np.float32)
     return DefaultRun(np.zeros((1, jobs)), np.ones(1)), StepOutputs(*seen, np.zeros(1), np.ones(1, bool))
 
 
 @contextmanager
-def time_held(states: np.ndarray) -> Iterator[None]:
-    """Let the kernel do what is done at this instant and nothing later: to an endless record no time passes."""
-    held = states["endless"]
-    if not held[0]:
-        held[0] = HELD
+def _paused_time(states: np.ndarray) -> Iterator[None]:
+    """Keep the kernel at the current instant: in a record that is marked as endless no time passes."""
+    endless = states["endless"]
+    if not endless[0]:
+        endless[0] = PAUSED_TIME
     yield
-    if held[0] == HELD:
-        held[0] = 0
+    if endless[0] == PAUSED_TIME:
+        endless[0] = 0
 
 
 def steer_agent(
     predict: Predict,
     *,
     weights: Sequence[str] = WEIGHTS,
-    decisions: int = DECISIONS,
+    decisions_per_window: int = DECISIONS,
     jobs: int = Scenario().jobs,
-    start: Mapping[str, float] | None = None,
+    default_weights: Mapping[str, float] | None = None,
 ) -> Steered:
-    """Return an agent that sets weights of the rule, as the policy that decides at the same instants.
+    """Return an agent of the action `steer` as the policy that decides at the same instants.
 
-    It sees the load alone, as any scheduler must. jobs: of the windows that it was trained on, which with `decisions`
-    says after how many arrivals it decides again. The others as for `SteerEnv`.
+    It observes the load only, as any scheduler must. jobs: number of jobs of its training windows, which with
+    `decisions_per_window` determines the arrivals between decisions. The others are keywords of `SteerEnv`.
     """
-    every = arrivals_per_decision(
-        validation.whole_number("jobs", jobs), validation.whole_number("decisions", decisions)
-    )
+    decisions = validation.whole_number("decisions_per_window", decisions_per_window)
+    every = arrivals_per_decision(validation.whole_number("jobs", jobs), decisions)
     legal = np.ones(len(validation.names("weights", weights)), bool)
 
     def choose(load: np.ndarray) -> np.ndarray:
         offsets = np.asarray(predict(load, legal), float).reshape(-1)
         if offsets.shape != legal.shape or not np.isfinite(offsets).all():
             raise ValueError(
-                f"the agent answers {offsets}: expected a number for each of {', '.join(weights)}"
+                f"the agent returned {offsets}: expected a finite number for each of {', '.join(weights)}"
             )
         return offsets
 
-    return Steered(Offsets(changed(DEFAULT, validation.weights("start", start)), weights), every, choose)
+    return Steered(Offsets(default_rule(default_weights), weights), every, choose)
+
+
+def _forgives(illegal: str) -> bool:
+    """Return whether the first legal action replaces an illegal one."""
+    return bool(validation.choice("illegal", illegal, get_args(Illegal)) == "first_legal")
 
 
 def allowed(chosen: Any, legal: np.ndarray, *, forgiven: bool) -> int:
-    """Return the number of an action, the first legal one where an illegal one is forgiven; else ValueError."""
+    """Return an action as an integer, or the first legal action for an illegal one if forgiven; else ValueError."""
     answer = np.asarray(chosen)
     if answer.size != 1 or answer.dtype.kind not in "iu":
-        raise ValueError(f"the agent answers {chosen!r}: expected the number of one action")
+        raise ValueError(f"the agent returned {chosen!r}: expected the number of one action")
     number = int(answer.reshape(-1)[0])
     if 0 <= number < len(legal) and legal[number]:
         return number

@@ -1,177 +1,368 @@
-"""Environments stepped by one compiled call: seeds, windows, and what happens where one has ended."""
+"""Environments of one action kind that are stepped together; a single environment is a batch of one."""
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from inspect import signature
+from typing import Any, Literal, get_args
 
 import numpy as np
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+import pandas as pd
+from gymnasium.spaces import Box, Dict, Space
 
-from gpu_cluster_gym.envs.observation_spec import Named
-from gpu_cluster_gym.envs.task import window_named
-from gpu_cluster_gym.envs.validation import whole_number
-from gpu_cluster_gym.traces import unknown
+from gpu_cluster_gym.envs import validation
+from gpu_cluster_gym.envs.spaces import MaskedDiscrete, Parts, with_mask
+from gpu_cluster_gym.envs.windows import MAX_INSTANTS_PER_JOB, PreparedWindow
+from gpu_cluster_gym.simulator.episode import Episode
+from gpu_cluster_gym.simulator.kernel.cluster.layout import tier
+from gpu_cluster_gym.simulator.kernel.union.load import LOAD
+from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
+from gpu_cluster_gym.simulator.rule_policy import HIGHEST, LOWEST, Rule, memory_of
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.traces import find, unknown
 
-Info = dict[str, Any]
-AT_THE_END = ("mean_jct_s", "jct_ratio")
+Info = dict[str, np.ndarray]
+Illegal = Literal["raise", "first_legal"]
+"""Treatment of an illegal action: ValueError, or the first legal action in its place."""
+MaskIn = Literal["info", "observation"]
+"""Place of the action mask: in the info only, or also in the observation."""
+FINAL_INFO = ("mean_jct_s", "jct_ratio")
+QUANTITIES = ("job_seconds", "gain", "advantage")
+"""Quantities of a step that a reward may use, see `envs.rewards`."""
+
+PERCENT = 100.0
+GROUP = 4  # environments of `moves` and `steer` that a thread steps before it takes others
+LOAD_SPACE = Box(LOWEST, HIGHEST, (len(LOAD),), np.float32)
+CRITIC_SPACE = Box(LOWEST, HIGHEST, (len(CRITIC),), np.float32)
 
 
-class BatchEnv(Named, VectorEnv[Any, Any, Any], ABC):
-    """`num_envs` environments, each on a window of its own.
+class Batch(ABC):
+    """N environments, each on its own window.
 
-    `reset(seed=s)` seeds environment i by s + i, or by s[i]; `options={"window": n}` names a window for all, or n[i]
-    for each. autoreset: `NextStep` (an environment that has ended begins anew at its next step, whose action is left
-    aside), `SameStep` (at once, the last observation and info being `final_obs` and `final_info`), or `Disabled` (it is
-    left alone, till the caller begins it anew: by `begin`, or as any batch of Gymnasium's,
-    `reset(options={"reset_mask": mask})` with a bool for each environment).
+    windows: prepared windows, shared by all environments.
+    count: N.
+    window: int64 (N,), index into `windows` of each environment's window.
+    states: record of each environment, and scratch records behind.
+    jobs: record array (N, J).
+    rewards: float64 (N,), rewards of the last step.
+    scale: float64 (N,), job-seconds per unit of reward.
+    elapsed_s: float64 (N,), simulated time of the last step.
+    agrees: bool (N,), whether the last action was the reference policy's own choice.
+    num_illegal: int64 (N,), illegal actions replaced in this episode.
+    terminated, truncated, over: bool (N,), whether and how the episode has ended; over is either.
     """
 
-    metadata: Info = {  # noqa: RUF012 - Gymnasium's own pattern
-        "render_modes": [],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
+    no_advantage: str | None = None  # reason why rewards by advantage are unavailable
+    action_space: Space[Any]
+    seen_parts: Parts
+    states: np.ndarray
+    jobs: np.ndarray
 
-    env: Any
-
-    def __init__(self, num_envs: int, env: Any, autoreset: AutoresetMode | str) -> None:
-        """Take the number of environments, and a single one like them, which names windows by `place_of`."""
-        num_envs = whole_number("num_envs", num_envs)
-        if autoreset not in (modes := {*AutoresetMode, *(mode.value for mode in AutoresetMode)}):
-            raise ValueError(
-                unknown("autoreset", str(autoreset), [mode for mode in modes if type(mode) is str])
-            )
-        self.num_envs, self.env = num_envs, env
-        self.autoreset = AutoresetMode(autoreset)
-        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset}
-        self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
-        self.seen_parts = env.seen_parts
-        self.observation_space = batch_space(env.observation_space, num_envs)
-        self.action_space = batch_space(env.action_space, num_envs)
-        self.numbers = np.zeros(num_envs, np.int64)
-        """Of each environment's window."""
-        self._splits = np.full(num_envs, env.split)
-        self._rngs: list[np.random.Generator | None] = [None] * num_envs
-        self._over = np.zeros(num_envs, bool)
-        self._everywhere = np.ones(num_envs, bool)
-
-    @abstractmethod
-    def observations(self) -> Any:
-        """Return what is seen now in all environments, as new arrays."""
-
-    @abstractmethod
-    def info(self) -> Info:
-        """Return what is told of the environments as they are now."""
-
-    @abstractmethod
-    def action_masks(self) -> np.ndarray:
-        """Tell which actions are legal now: bool (num_envs, actions)."""
-
-    @abstractmethod
-    def results(self, i: int) -> Any:
-        """Return the results table of an environment's episode, which has ended."""
-
-    @abstractmethod
-    def _lay_out(self, which: Sequence[int]) -> None:
-        """Begin environments whose windows' numbers are written."""
-
-    @abstractmethod
-    def _play(self, actions: np.ndarray) -> tuple[np.ndarray, Info]:
-        """Carry out actions but where an environment is over; return rewards, and what is told of the step."""
-
-    @abstractmethod
-    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tell of each environment whether it is done, and whether it was cut."""
-
-    @abstractmethod
-    def _told_at_the_end(self, i: int) -> tuple[float, float]:
-        """Return the mean JCT, s, of an environment that is done, and its ratio to the base policy's."""
-
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
-    ) -> tuple[Any, Info]:
-        """Begin a window everywhere, or where the option `reset_mask` says: those that are named, else random ones.
-
-        With a mask `_entry` of the info tells which have begun; the others' entries are as they were.
-        """
-        options = dict(options or {})
-        which = self._chosen_by(options.pop("reset_mask", None))
-        seeds = [int(seed) + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else seed
-        if seeds is not None and len(seeds) != self.num_envs:
-            raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments")
-        wanted = window_named(options, self.env.split)
-        named = np.broadcast_to(np.asarray(wanted, object), (self.num_envs,))
-        self.begin(which, seeds, named.tolist())
-        info, begun = self.info(), np.isin(np.arange(self.num_envs), which)
-        return self.observations(), info | {name: begun for name in info if name.startswith("_")}
-
-    def _chosen_by(self, mask: Any) -> Sequence[int]:
-        """Return the environments that a mask says, all for None; ValueError where it is no mask, or says none."""
-        if mask is None:
-            return range(self.num_envs)
-        found = np.asarray(mask)
-        if found.dtype != bool or found.shape != (self.num_envs,) or not found.any():
-            raise ValueError(f"reset_mask: expected {self.num_envs} bools, one of them True, not {mask!r}")
-        chosen: list[int] = np.flatnonzero(found).tolist()
-        return chosen
-
-    def begin(
+    def __init__(
         self,
-        which: Sequence[int],
-        seeds: Sequence[int | None] | None = None,
-        numbers: Sequence[int | None] | None = None,
+        windows: Sequence[PreparedWindow],
+        count: int,
+        *,
+        reward: str,
+        illegal: str = "raise",
+        mask: str = "info",
+        threads: int = 1,
     ) -> None:
-        """Begin some of the environments anew; seeds and numbers of windows are by environment, None for any."""
-        for i in which:
-            if seeds is not None and (seed := seeds[i]) is not None:
-                self._rngs[i], _ = seeding.np_random(int(seed))
-            self.numbers[i] = self.env.place_of(None if numbers is None else numbers[i], self._rng(i))
-            self._over[i] = False
-        self._lay_out(which)
+        """Allocate the arrays; `begin` starts an environment."""
+        self.windows, self.count = windows, validation.whole_number("num_envs", count)
+        self.threads = validation.whole_number("threads", threads)
+        self.forgives = validation.choice("illegal", illegal, get_args(Illegal)) == "first_legal"
+        self.mask_in_observation = validation.choice("mask", mask, get_args(MaskIn)) == "observation"
+        self._reward = find("envs.rewards", reward, "reward")
+        self._quantities = tuple(signature(self._reward).parameters)
+        for name in self._quantities:
+            if name not in QUANTITIES:
+                raise ValueError(f"reward {reward!r}: {unknown('quantity of a step', name, QUANTITIES)}")
+        if self.no_advantage and "advantage" in self._quantities:
+            raise ValueError(f"reward {reward!r} {self.no_advantage}; use reward='jct' or reward='gain'")
+        self.split = windows[0].workload.window.split
+        self._splits = np.full(count, self.split)
+        self.numbers = np.array([each.workload.window.number for each in windows])
+        self.window = np.zeros(count, np.int64)
+        self.max_jobs = max(len(each.workload.jobs) for each in windows)
+        self.finish, self.total = np.zeros((count, self.max_jobs)), np.ones(count)
+        self.rewards, self.scale, self.elapsed_s = np.zeros(count), np.ones(count), np.zeros(count)
+        self.agrees = np.zeros(count, bool)
+        self.terminated, self.truncated, self.over = (np.zeros(count, bool) for _ in range(3))
+        self.num_illegal = np.zeros(count, np.int64)
 
-    def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Info]:
-        """Take a step in every environment; ValueError, with nothing changed, if an action is illegal."""
-        if len(actions) != self.num_envs:
-            raise ValueError(f"{len(actions)} actions for {self.num_envs} environments")
-        ended = np.flatnonzero(self._over)
-        rewards, told = self._play(actions)
-        if len(ended) and self.autoreset is AutoresetMode.NEXT_STEP:
-            self.begin(ended.tolist())
-        terminated, truncated = self._ends()
-        self._over = terminated | truncated
-        info = self.info() | told
-        self._add_ends(info, terminated)
-        if self.autoreset is AutoresetMode.SAME_STEP and self._over.any():
-            info = self._restart(info)
-        return self.observations(), rewards, terminated, truncated, info
+    def refuse_several_sizes(self) -> None:
+        """Raise ValueError unless the records of all windows have the same size."""
+        counts = [len(each.workload.jobs) for each in self.windows]
+        sizes = sorted({tier(count, nodes=1, gpus=1).jobs for count in counts})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"windows of {min(counts):,} to {max(counts):,} jobs cannot be batched, since their records are sized "
+                f"for {' or '.join(f'{size:,}' for size in sizes)} jobs; use vectorization_mode='sync' or other `jobs`"
+            )
 
-    def _rng(self, i: int) -> np.random.Generator:
-        rng = self._rngs[i]
-        if rng is None:
-            rng, _ = seeding.np_random()
-            self._rngs[i] = rng
-        return rng
+    # Dynamics.
 
-    def _add_ends(self, info: Info, done: np.ndarray) -> None:
-        """Add what is told of episodes that are done, if there are any."""
-        if not done.any():
-            return
-        told = np.zeros((len(AT_THE_END), self.num_envs))
-        for i in np.flatnonzero(done).tolist():
-            told[:, i] = self._told_at_the_end(i)
-        for name, values in zip(AT_THE_END, told, strict=True):
-            info |= {name: values, f"_{name}": done}
+    def begin(self, e: int, window: int) -> None:
+        """Begin a window, by its index, in one environment, and advance to its first decision."""
+        prepared = self.windows[window]
+        self.window[e] = window
+        self.elapsed_s[e], self.agrees[e], self.num_illegal[e] = 0.0, False, 0
+        self.terminated[e] = self.truncated[e] = self.over[e] = False
+        finish = prepared.reference_finish_s
+        self.finish[e, : len(finish)], self.finish[e, len(finish) :] = finish, 0.0
+        self._begin(e, prepared)
 
-    def _restart(self, final: Info) -> Info:
-        """Begin anew what has ended; return the info of then, that of the ends in `final_info`."""
-        ended, seen = self._over.copy(), self.observations()
-        last = np.full(self.num_envs, None, object)
-        for i in np.flatnonzero(ended).tolist():
-            last[i] = {name: part[i] for name, part in seen.items()} if isinstance(seen, dict) else seen[i]
-        self.begin(np.flatnonzero(ended).tolist())
-        info = {name: value for name, value in final.items() if not name.endswith(AT_THE_END)}
-        info |= self.info()
-        info |= {"final_obs": last, "_final_obs": ended}
-        mine = {name: value & ended for name, value in final.items() if name.startswith("_")}
-        return info | {"final_info": final | mine, "_final_info": ended}
+    def step(self, actions: np.ndarray) -> None:
+        """Step each environment that is not over: act, simulate to the next decision, compute its reward.
+
+        ValueError, with nothing changed, if an action is illegal.
+        """
+        live = ~self.over
+        chosen = self._legal(np.asarray(actions))
+        self.agrees = self._own(chosen) & live
+        advantage = self._advantage(chosen) if "advantage" in self._quantities else None
+        began_s, job_seconds = self._clock()
+
+        self._simulate(chosen)
+
+        now_s, job_seconds_after = self._clock()
+        self.elapsed_s = now_s - began_s
+        self.terminated, self.truncated = self.ends()
+        self.over = self.terminated | self.truncated
+        given: dict[str, Any] = {}
+        for name in self._quantities:
+            if name == "advantage":
+                given[name] = advantage
+            elif name == "job_seconds":
+                given[name] = self._in_units(job_seconds_after - job_seconds)
+            else:
+                given[name] = self._gain(began_s, now_s, job_seconds_after - job_seconds)
+        self.rewards = np.where(live, self._reward(**given), 0.0)
+
+    def _legal(self, actions: np.ndarray) -> np.ndarray:
+        """Return the actions, with illegal ones replaced by the first legal action if allowed; else ValueError."""
+        if not isinstance(self.action_space, MaskedDiscrete):
+            return actions
+        chosen, masks = actions.astype(np.int64), self.masks()
+        if self.count == 1 and 0 <= chosen[0] < masks.shape[1] and masks[0, chosen[0]]:
+            return chosen  # the common case of a single environment, without the array operations below
+        inside = (chosen >= 0) & (chosen < masks.shape[1])
+        wrong = ~inside | (masks[np.arange(self.count), np.where(inside, chosen, 0)] == 0)
+        wrong &= ~self.over
+        if wrong.any():
+            if not self.forgives:
+                e = int(wrong.argmax())
+                where = f"environment {e}: " if self.count > 1 else ""
+                raise ValueError(where + why_illegal(int(chosen[e]), masks.shape[1]))
+            self.num_illegal += wrong
+        return np.where(wrong | self.over, masks.argmax(axis=1), chosen)
+
+    @abstractmethod
+    def _begin(self, e: int, prepared: PreparedWindow) -> None:
+        """Lay out environment e and advance it to its first decision; set `scale`."""
+
+    @abstractmethod
+    def _simulate(self, actions: np.ndarray) -> None:
+        """Carry out legal actions and advance to the next decisions; leave environments that are over unchanged."""
+
+    @abstractmethod
+    def _clock(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the time, s, and the integral of jobs present, both float64 (N,)."""
+
+    @abstractmethod
+    def _in_units(self, job_seconds: np.ndarray) -> np.ndarray:
+        """Convert job-seconds to units of reward."""
+
+    @abstractmethod
+    def _gain(self, began_s: np.ndarray, now_s: np.ndarray, job_seconds: np.ndarray) -> np.ndarray:
+        """Return the job-seconds saved against the reference policy in the step, in units of reward."""
+
+    def _advantage(self, actions: np.ndarray) -> np.ndarray:
+        """Return the advantage of legal actions over the reference policy's choice, in units of reward."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _own(self, actions: np.ndarray) -> np.ndarray:
+        """Return whether each action is the reference policy's own choice: bool (N,)."""
+
+    @abstractmethod
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
+
+    # Observation and information.
+
+    @abstractmethod
+    def observe(self) -> Any:
+        """Return the current observations without masks, as new arrays."""
+
+    @abstractmethod
+    def masks(self) -> np.ndarray:
+        """Return the legal actions as a new array: int8 (N, actions); all 1 for continuous actions."""
+
+    @abstractmethod
+    def num_unseen(self) -> np.ndarray:
+        """Return the number of queued jobs that no action can start since they are not shown: int64 (N,)."""
+
+    @property
+    def observation_space(self) -> Space[Any]:
+        """Observation space of one environment."""
+        seen = self.seen_space
+        return with_mask(seen, self.masks().shape[1]) if self.mask_in_observation else seen
+
+    seen_space: Space[Any]
+
+    def observations(self) -> Any:
+        """Return the current observations, as new arrays."""
+        seen = self.observe()
+        return {"observations": seen, "action_mask": self.masks()} if self.mask_in_observation else seen
+
+    def info(self) -> Info:
+        """Return the information of every step, an array over the environments for each key."""
+        return {
+            "action_mask": self.masks(),
+            "agrees": self.agrees.copy(),
+            "elapsed": self.elapsed_s.copy(),
+            "illegal": self.num_illegal.copy(),
+            "scale": self.scale.copy(),
+            "split": self._splits.copy(),
+            "unseen": self.num_unseen(),
+            "window": self.numbers[self.window],
+        }
+
+    def final_info(self, e: int) -> tuple[float, float]:
+        """Return the mean JCT of a terminated environment, s, and its ratio to the reference policy's."""
+        count = len(self.windows[self.window[e]].workload.jobs)
+        mean = float((self.states[e].finish_s[:count] - self.jobs["submit_s"][e, :count]).mean())
+        return mean, self._ratio(e, mean, count)
+
+    @abstractmethod
+    def _ratio(self, e: int, mean_jct_s: float, count: int) -> float:
+        """Return a mean JCT over the reference policy's."""
+
+    def results(self, e: int) -> pd.DataFrame:
+        """Return the results table of an environment whose jobs have all ended."""
+        table: pd.DataFrame = self.windows[self.window[e]].workload.results(self.episode(e))
+        return table
+
+    def view(self, e: int) -> View:
+        """Return a scheduler's current view of an environment."""
+        return self.episode(e).view
+
+    def episode(self, e: int) -> Episode:
+        """Return a copy of an environment's episode."""
+        episode: Episode = self.windows[self.window[e]].workload.episode()
+        episode.states[0] = self.states[e]
+        return episode
+
+
+class UnionBatch(Batch):
+    """Environments whose actions go through the rule `union`: `moves` and `steer`.
+
+    memory: record of the rule's memory of each environment.
+    load: float32 (N, len(LOAD)); critic: float32 (N, len(CRITIC)).
+    reference: the default rule.
+    gain: float64 (N,), share of the reference's job-seconds saved in the last step; -1 where jobs never end.
+    more: bool (N,), whether jobs are left.
+    The kernel writes these arrays in place.
+    """
+
+    def __init__(self, windows: Sequence[PreparedWindow], count: int, **choices: Any) -> None:
+        """Allocate the records."""
+        super().__init__(windows, count, **choices)
+        self.refuse_several_sizes()
+        assert isinstance(windows[0].reference, Rule)
+        self.reference, first = windows[0].reference, windows[0].episode
+        self.states = np.zeros(count, first.states.dtype)
+        self.memory = memory_of(self.reference, first.states, first.jobs, first.histories, count)
+        self.jobs = np.zeros((count, self.max_jobs), first.jobs.dtype)
+        self.load = np.zeros((count, len(LOAD)), np.float32)
+        self.critic = np.zeros((count, len(CRITIC)), np.float32)
+        self.gain, self.more = np.zeros(count), np.zeros(count, bool)
+
+    def _begin(self, e: int, prepared: PreparedWindow) -> None:
+        self.memory[e] = prepared.memory[0]  # first, since it fits the profiles of the jobs
+        jobs = prepared.episode.jobs
+        self.states[e] = prepared.episode.states[0]
+        self.jobs[e, : len(jobs)] = jobs
+        self.total[e] = prepared.reference_job_seconds
+        self.scale[e] = self.total[e] / PERCENT
+        self.more[e], self.gain[e] = True, 0.0
+        self.open(e, prepared)
+
+    @abstractmethod
+    def open(self, e: int, prepared: PreparedWindow) -> None:
+        """Advance an environment that has just been laid out to its first decision."""
+
+    def in_threads(self, work: Callable[[slice], object]) -> None:
+        """Call `work` for slices of the environments, on up to `threads` threads."""
+        in_threads(work, self.count, self.threads, GROUP)
+
+    def rows(self, part: slice) -> tuple[DefaultRun, StepOutputs]:
+        """Return the reference runs of some environments, and the arrays that the kernel writes for them."""
+        written = self.load[part], self.critic[part], self.gain[part], self.more[part]
+        return DefaultRun(self.finish[part], self.total[part]), StepOutputs(*written)
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
+        done: np.ndarray = self.states["num_done"] == self.states["num_jobs"]
+        long = self.states["instant"] - self.states["ticks"] >= MAX_INSTANTS_PER_JOB * self.states["num_jobs"]
+        return done, ~done & (~self.more | long)
+
+    def _clock(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.states["clock"].copy(), self.states["present_seconds"].copy()
+
+    def _in_units(self, job_seconds: np.ndarray) -> np.ndarray:
+        found: np.ndarray = PERCENT * (job_seconds / self.total)
+        return found
+
+    def _gain(self, began_s: np.ndarray, now_s: np.ndarray, job_seconds: np.ndarray) -> np.ndarray:
+        return PERCENT * self.gain
+
+    def _ratio(self, e: int, mean_jct_s: float, count: int) -> float:
+        return float(mean_jct_s * count / self.total[e])
+
+    def num_unseen(self) -> np.ndarray:
+        """Return zeros: the load covers all queued jobs."""
+        return np.zeros(self.count, np.int64)
+
+
+def clipped_load(load: np.ndarray) -> np.ndarray:
+    """Return load features within the bounds of their space, as a new array."""
+    clipped: np.ndarray = np.clip(load, LOWEST, HIGHEST)
+    return clipped
+
+
+def privileged_space(privileged: bool) -> Space[Any]:
+    """Return the space of the load, with that of the critic if it is shown."""
+    return Dict({"load": LOAD_SPACE, "critic": CRITIC_SPACE}) if privileged else LOAD_SPACE
+
+
+def why_illegal(action: int, count: int) -> str:
+    """Return the message for an illegal action, with its remedy."""
+    if not 0 <= action < count:
+        return f"there is no action {action}: they are 0 to {count - 1}"
+    return (
+        f"action {action} is illegal now: see action_masks(), which MaskablePPO of sb3-contrib calls, or "
+        "info['action_mask']; illegal='first_legal' takes the first legal action instead"
+    )
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return a thread pool shared by all batches of the process."""
+    return ThreadPoolExecutor(threads, "gpu-cluster-gym")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked child has no threads
+
+
+def in_threads(work: Callable[[slice], object], count: int, threads: int, group: int) -> None:
+    """Call `work` for slices of `group` environments on a thread pool; compiled calls release the GIL."""
+    if threads == 1 or count <= group:
+        work(slice(0, count))
+        return
+    parts = [slice(first, min(first + group, count)) for first in range(0, count, group)]
+    list(_pool(threads).map(work, parts))  # raises the exception of any part

@@ -1,84 +1,129 @@
-"""The Gymnasium face of the simulator."""
+"""Gymnasium environments: the base class of all action kinds, and the environment of the action `plain`."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import gymnasium
 import numpy as np
 import pandas as pd
 
-from gpu_cluster_gym.envs import render
-from gpu_cluster_gym.envs.actions import Legal, Stepper
-from gpu_cluster_gym.envs.observation_spec import Named
-from gpu_cluster_gym.envs.rewards import Moment
-from gpu_cluster_gym.envs.slots import Slots
-from gpu_cluster_gym.envs.task import (
-    BEFORE,
-    MOST_INSTANTS,
-    SCRATCH,
-    Illegal,
-    Task,
-    base_policy,
-    forgives,
-    mean_jct,
-    pythons_own,
-    why_illegal,
-    window_named,
+from gpu_cluster_gym.envs import render, validation
+from gpu_cluster_gym.envs.batch import FINAL_INFO, Batch, in_threads
+from gpu_cluster_gym.envs.observations import Sizes
+from gpu_cluster_gym.envs.spaces import MaskedDiscrete, NamedParts, row
+from gpu_cluster_gym.envs.windows import (
+    MAX_INSTANTS_PER_JOB,
+    PreparedWindow,
+    default_rule,
+    prepare,
+    python_int,
+    window_number,
+    window_option,
 )
-from gpu_cluster_gym.envs.validation import slots, time_constant
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, PLACEMENTS
 from gpu_cluster_gym.simulator.kernel.slots import stepping
-from gpu_cluster_gym.simulator.policy import BASE_POLICY
-from gpu_cluster_gym.workloads import Split, Workload, make_scenario
+from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
+from gpu_cluster_gym.simulator.kernel.slots.features import FITS
+from gpu_cluster_gym.simulator.kernel.slots.stepping import (
+    BEGIN,
+    DONE,
+    ENDLESS,
+    INSTANTS,
+    JOB_SECONDS,
+    LEAVE,
+    NOW,
+    OWN_CHOICE,
+    QUEUED,
+    RULES,
+)
+from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Preempt, Ranking, Start
+from gpu_cluster_gym.simulator.slots import Slots, parts_of, width
+from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.traces import find
+from gpu_cluster_gym.workloads import Split, Workload
 
-Over = Literal["done", "cut"] | None
+Chooser = Literal["rule", "agent"]
 
 
-class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
-    """Schedule deep-learning jobs on a GPU cluster, one window of a trace an episode.
+class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
+    """Base class: one environment, a batch of one.
 
-    ## Observation `tables` (Dict, the default) or `slots` (flat Box). Both show the first K queued jobs in the base
-    policy's order, with profiled features, whether they fit, and the victims they would need; and totals. `tables` adds
-    the share of free memory of each GPU and of free cores of each node, and the R running jobs with most time
-    remaining, each with its preemption cost; `slots` adds the base policy's logits and the mask. Times are log1p(s /
-    60) / 4. `columns` and `shapes` name the columns and the shape of each part, and `parts(observation)` takes one
-    apart. A job beyond K is unseen until there is room (`info["unseen"]` counts them), but for the base policy's own
-    choice, which takes the last slot.
-
-    ## Actions
-    `primitive` (the default): start slot i by placement rule p, pause running slot r, or wait. `pick`: start slot k,
-    its victims chosen by rule, or wait. `elastic`: all that a policy can do, one small step after another, sharing,
-    cores and throttling included. `action_masks()` tells what is legal, as does `info["action_mask"]`; anything else
-    raises ValueError, or with `illegal="first_legal"` is replaced by the first legal action and counted in
-    `info["illegal"]`. `action_space.sample()` draws legal ones. Steps at which only waiting is legal are passed over
-    inside.
-
-    ## Reward
-    `jct`: minus the integral of jobs present, over `info["scale"]` (s), so that the undiscounted return times the
-    scale is minus the total JCT. `rollout_advantage` (with `pick`): by how much the action beats the base policy, over
-    the same scale. `info["elapsed"]` (s) is how long the step took; with `pick`, `info["agrees"]` tells whether it was
-    the base policy's own choice.
-
-    ## Start and end
-    A window is drawn at reset, or named by `options={"window": n}`, n being its number within the split, as in
-    `info["window"]` and results tables; `windows` are all. `info["split"]` is which split, and may be among the options
-    too. The episode terminates when all jobs are done.
-    `info` then holds `mean_jct_s` and `jct_ratio`, to the base policy on the same window. It is truncated after 1,000
-    instants a job, which only endless pausing and restarting reaches.
-
-    ## Arguments
-    workload: a named workload, whose scenario is taken; Philly's windows without one. scenario: fields of
-    `workloads.Scenario` that differ from it. split: `train`, `validation` or `test`; a `full_trace` is the same
-    episode in every split. count: how many windows of the split, the first ones. observation: what is shown. action:
-    what is chosen. reward: what is paid, `gain` or a module of `envs/rewards`. queue_slots: K. running_slots: R.
-    exponent, margin: of the base policy, see `baselines.xion_threshold`. tau_s: time constant of rollouts, s; None for
-    none. illegal: `raise`, or `first_legal`. render_mode: `ansi`, `rgb_array` (an image of nodes and GPUs by job, 480 x
-    640) or `human` (the same in a window).
+    batch: the dynamics. windows: numbers of the windows, for `options={"window": n}`. split: of the windows.
     """
 
     metadata = render.METADATA
-    _stepper: Stepper | None = None  # of an episode whose steps are compiled calls
+    kind: ClassVar[type[Batch]]
+
+    def __init__(
+        self, windows: Sequence[PreparedWindow], render_mode: str | None, choices: dict[str, Any]
+    ) -> None:
+        """Make the batch; nothing is simulated before the first reset. choices: keywords of the batch."""
+        self.render_mode, self._screen = render_mode, render.Screen(render_mode)
+        self.choices = choices
+        self.batch = self.kind(windows, 1, **choices)
+        self.windows: tuple[int, ...] = tuple(self.batch.numbers.tolist())
+        self.split = self.batch.split
+        self.seen_parts = self.batch.seen_parts
+        self.action_space, self.observation_space = self.batch.action_space, self.batch.observation_space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin a window: the one named in `options`, else a random one."""
+        super().reset(seed=python_int(seed))
+        number = window_number(self.windows, window_option(options, self.split), self.np_random)
+        self.batch.begin(0, self.windows.index(number))
+        observation, info = self._seen()
+        if isinstance(self.action_space, MaskedDiscrete):
+            self.action_space.opening &= self.action_space.mask
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Carry out an action, and simulate to the next decision or to the end; ValueError if it is illegal."""
+        self.batch.step(np.asarray(action).reshape(1, *self.action_space.shape))  # type: ignore[misc]
+        terminated, truncated = bool(self.batch.terminated[0]), bool(self.batch.truncated[0])
+        observation, info = self._seen()
+        if terminated:
+            info |= zip(FINAL_INFO, map(np.float64, self.batch.final_info(0)), strict=True)
+        return observation, float(self.batch.rewards[0]), terminated, truncated, info
+
+    def _seen(self) -> tuple[Any, dict[str, Any]]:
+        """Return the observation and the info, and render to a live window."""
+        info = {name: values[0] for name, values in self.batch.info().items()}
+        if isinstance(self.action_space, MaskedDiscrete):
+            self.action_space.mask = info["action_mask"].copy()
+        if self._screen.is_live:
+            self.render()
+        return row(self.batch.observations(), 0), info
+
+    def action_masks(self) -> np.ndarray:
+        """Return the legal actions: bool (actions,); all True for continuous actions."""
+        mask: np.ndarray = self.batch.masks()[0].astype(bool)
+        return mask
+
+    def results(self) -> pd.DataFrame:
+        """Return the results table of an episode that has terminated."""
+        return self.batch.results(0)
+
+    def render(self) -> Any:
+        """Return the cluster as text (`ansi`) or as an image (`rgb_array`), or draw it in a window (`human`)."""
+        return self._screen.draw(self.batch.view(0)) if self.render_mode else None
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        self._screen.close()
+
+    @property
+    def workload(self) -> Workload:
+        """The current window."""
+        return self.batch.windows[int(self.batch.window[0])].workload
+
+
+class UnionEnv(ClusterEnv):
+    """Base class of the environments whose actions go through the rule `union`."""
 
     def __init__(
         self,
@@ -87,194 +132,379 @@ class GPUClusterEnv(Named, gymnasium.Env[Any, np.int64]):
         workload: str | None = None,
         split: Split = "train",
         count: int = 64,
-        observation: str = "tables",
-        action: str = "primitive",
+        default_weights: Mapping[str, float] | None = None,
+        render_mode: str | None = None,
+        **choices: Any,
+    ) -> None:
+        """Choose the windows; nothing is simulated before the first reset. choices: keywords of the batch."""
+        windows = prepare(scenario, workload, split, count, default_rule(default_weights))
+        super().__init__(windows, render_mode, choices)
+
+
+class PlainActions(NamedTuple):
+    """Numbering of the plain actions: starts of queue slots, pauses of running slots, then waiting.
+
+    queue_slots, running_slots: K and R. places: placement rules to choose from, 1 for the scenario's own. pauses:
+    whether running jobs can be paused; else a start that does not fit pauses the base policy's victims.
+    """
+
+    queue_slots: int
+    running_slots: int
+    places: int
+    pauses: bool
+
+    @property
+    def starts(self) -> int:
+        """Number of start actions."""
+        return self.places * self.queue_slots
+
+    @property
+    def wait(self) -> int:
+        """The last action."""
+        return self.starts + self.pauses * self.running_slots
+
+    def mask(self, slots: Slots) -> np.ndarray:
+        """Return the legal actions: int8 (actions,)."""
+        fits = slots.queue_features[:, FITS].astype(np.int8)
+        moves = np.repeat(fits if self.pauses else slots.queue_mask[:-1], self.places)
+        if self.pauses:
+            moves = np.concatenate([moves, slots.running_mask * np.int8(slots.queue[0] >= 0)])
+        return np.append(moves, np.int8(slots.can_wait or not moves.any()))
+
+    def moves(self, number: int, slots: Slots, view: View) -> list[Action]:
+        """Return the pauses and the start that make up an action other than waiting, in order."""
+        if number >= self.starts:
+            return [Preempt(int(slots.running[number - self.starts]))]
+        slot, rule = divmod(number, self.places)
+        job = int(slots.queue[slot])
+        placement = view.place(job, rule=PLACEMENTS[RULES[rule]]) if self.places > 1 else view.place(job)
+        return [Start(job, placement)] if placement else view.pick(job)[::-1]
+
+
+def plain_actions(queue_slots: Any, running_slots: Any, placed_by: Any, victims_by: Any) -> PlainActions:
+    """Return the numbering for keywords of `GPUClusterEnv`; ValueError for an invalid one."""
+    return PlainActions(
+        validation.whole_number("queue_slots", queue_slots),
+        validation.whole_number("running_slots", running_slots, minimum=0),
+        len(RULES) if validation.choice("placed_by", placed_by, get_args(Chooser)) == "agent" else 1,
+        validation.choice("victims_by", victims_by, get_args(Chooser)) == "agent",
+    )
+
+
+def plain_observation(observation: str | None, actions: PlainActions) -> Any:
+    """Return an observation by name, the default one for None; ValueError if it does not go with the actions."""
+    by_rule = actions.places == 1 and not actions.pauses
+    name = observation or ("slots" if by_rule else "tables")
+    found = find("envs.observations", name, "observation")
+    if found.only_queue and not by_rule:
+        raise ValueError(
+            f"observation {name!r} requires placed_by='rule' and victims_by='rule', since it shows one action per "
+            "queue slot; use observation='tables'"
+        )
+    return found
+
+
+def base_policy(exponent: float, margin: float) -> Ranking:
+    """Return the base policy, see `baselines.xion_threshold`; ValueError for an invalid value.
+
+    An infinite margin never pauses a job.
+    """
+    validation.finite("exponent", exponent)
+    if margin != np.inf:
+        validation.finite("margin", margin, minimum=0)
+    return Ranking("weighted", "cost_aware", exponent=exponent, margin=margin)
+
+
+class PlainBatch(Batch):
+    """Environments of the action `plain`.
+
+    listed: int64 (N, K + R), job of each queue slot, then of each running slot; -1 where empty.
+    """
+
+    def __init__(
+        self,
+        windows: Sequence[PreparedWindow],
+        count: int,
+        *,
+        observation: str | None = None,
+        placed_by: str = "rule",
+        victims_by: str = "rule",
+        reward: str = "jct",
+        queue_slots: int = 16,
+        running_slots: int = 16,
+        tau_s: float | None = 3600.0,
+        **choices: Any,
+    ) -> None:
+        """Allocate the buffers; see `GPUClusterEnv` for the keywords."""
+        self.actions = actions = plain_actions(queue_slots, running_slots, placed_by, victims_by)
+        self._observation = plain_observation(observation, actions)
+        if actions.places > 1 or actions.pauses:
+            self.no_advantage = (
+                "requires placed_by='rule' and victims_by='rule', since it compares starts made by the base policy's "
+                "rules"
+            )
+        super().__init__(windows, count, reward=reward, **choices)
+        if count > 1:
+            self.refuse_several_sizes()
+        self._tau_s = validation.time_constant("tau_s", tau_s)
+        self.states = windows[0].episode.states[:1].repeat(count + 1)  # the last is for scratch work
+        self.jobs = np.zeros((count, self.max_jobs), JOB)
+        first = self.states[0]
+        self.sizes = Sizes(*actions[:2], int(first.num_gpus), int(first.num_nodes))
+        size = (
+            width(actions.queue_slots)
+            if self._observation.only_queue
+            else parts_of(*self.sizes)["free_cores"].stop
+        )
+        self._caches = np.zeros(count, cache_dtype(self.states.dtype))
+        self.listed = np.full((count, actions.queue_slots + actions.running_slots), -1, np.int64)
+        self._rows = np.zeros((count, size), np.float32)
+        self._masks = np.zeros((count, actions.wait + 1), np.int8)
+        self.outcomes = np.zeros((count, len(stepping.OUTCOME)))
+        self._own_episode: Episode | None = None
+        self.seen_parts, self.seen_space = (
+            self._observation.parts(self.sizes),
+            self._observation.space(self.sizes),
+        )
+        self.action_space = MaskedDiscrete(actions.wait + 1)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a copy; the episode of a batch of one shares its record again."""
+        vars(self).update(state)
+        if self._own_episode is not None:
+            self._share(self._own_episode)
+
+    def _share(self, episode: Episode) -> None:
+        """Use the records of an episode as those of a batch of one."""
+        self._own_episode, self.states, self.jobs = episode, episode.states, episode.jobs[np.newaxis]
+
+    def _begin(self, e: int, prepared: PreparedWindow) -> None:
+        if self.count == 1:
+            self._share(copy.deepcopy(prepared.episode))
+            if self._caches.dtype != cache_dtype(self.states.dtype):
+                self._caches = np.zeros(1, cache_dtype(self.states.dtype))
+        else:
+            template = prepared.episode
+            self.states[e] = template.states[0]
+            # All bytes at once: field by field it takes ten times as long.
+            self.jobs[e, : len(template.jobs)].view(np.uint8)[:] = template.jobs.view(np.uint8)
+        for known in ("known", "run_time_key", "running_key"):
+            self._caches[known][e] = 0
+        self.scale[e] = self.total[e] = prepared.reference_mean_jct_s
+        self.refresh(e)
+
+    def refresh(self, e: int) -> None:
+        """Observe environment e again, advancing it where it has no choice; for records changed from outside."""
+        self._run(np.full(1, BEGIN), slice(e, e + 1))
+        self.terminated, self.truncated = self.ends()
+        self.over = self.terminated | self.truncated
+
+    def _simulate(self, actions: np.ndarray) -> None:
+        actions[self.over] = LEAVE
+        each = -(-self.count // self.threads)
+        in_threads(lambda part: self._run(actions[part], part), self.count, self.threads, each)
+
+    def _run(self, actions: np.ndarray, part: slice) -> None:
+        """Step some environments in one compiled call."""
+        numbering = self.actions.queue_slots, self.actions.places, int(self.actions.pauses)
+        written = self.listed[part], self._rows[part], self._masks[part], self.outcomes[part]
+        stepping.step(self.states[part], self.jobs[part], self._caches[part], actions, *numbering, *written)
+
+    def _clock(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.outcomes[:, NOW].copy(), self.outcomes[:, JOB_SECONDS].copy()
+
+    def _in_units(self, job_seconds: np.ndarray) -> np.ndarray:
+        found: np.ndarray = job_seconds / self.scale
+        return found
+
+    def _gain(self, began_s: np.ndarray, now_s: np.ndarray, job_seconds: np.ndarray) -> np.ndarray:
+        end_s = np.where(self.outcomes[:, DONE] > 0, np.inf, now_s)
+        return self._in_units(self._reference_until(end_s) - self._reference_until(began_s) - job_seconds)
+
+    def _reference_until(self, time_s: np.ndarray) -> np.ndarray:
+        """Return the integral of jobs present up to a time under the reference policy: float64 (N,)."""
+        present: np.ndarray = np.minimum(time_s[:, np.newaxis], self.finish) - self.jobs["submit_s"]
+        total: np.ndarray = np.maximum(present, 0.0).sum(axis=1)
+        return total
+
+    def _advantage(self, actions: np.ndarray) -> np.ndarray:
+        values = np.zeros(self.count)
+        for e in np.flatnonzero(~self._own(actions) & ~self.over).tolist():
+            job = int(self.listed[e, actions[e]]) if actions[e] < self.actions.queue_slots else -1
+            jobs = self.jobs[e, : len(self.windows[self.window[e]].workload.jobs)]
+            values[e] = calls.advantage(self.states, e, self.count, jobs, job, self._tau_s)
+        return self._in_units(values)
+
+    def _own(self, actions: np.ndarray) -> np.ndarray:
+        """Return whether each action starts the job that the base policy would start next, or waits as it would."""
+        slots, numbering = actions, self.actions
+        if numbering.starts != numbering.wait or numbering.places > 1:
+            slots = np.where(actions < numbering.starts, actions // numbering.places, -1)
+            slots = np.where(actions == numbering.wait, numbering.queue_slots, slots)
+        own: np.ndarray = slots == self.outcomes[:, OWN_CHOICE]
+        return own
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
+        terminated = self.outcomes[:, DONE] > 0
+        long = self.outcomes[:, INSTANTS] >= MAX_INSTANTS_PER_JOB * self.states["num_jobs"][: self.count]
+        return terminated, ~terminated & ((self.outcomes[:, ENDLESS] > 0) | long)
+
+    def observe(self) -> Any:
+        """Return the current observations without masks, as new arrays."""
+        return self._observation(self._rows, self.sizes)
+
+    def masks(self) -> np.ndarray:
+        """Return the legal actions as a new array: int8 (N, actions)."""
+        return self._masks.copy()
+
+    def num_unseen(self) -> np.ndarray:
+        """Return the number of queued jobs beyond the slots: int64 (N,)."""
+        unseen: np.ndarray = np.maximum(
+            self.outcomes[:, QUEUED].astype(np.int64) - self.actions.queue_slots, 0
+        )
+        return unseen
+
+    def _ratio(self, e: int, mean_jct_s: float, count: int) -> float:
+        return float(mean_jct_s / self.scale[e])
+
+    def episode(self, e: int) -> Episode:
+        """Return an environment's episode: its own in a batch of one, else a copy."""
+        return self._own_episode or super().episode(e)
+
+
+class GPUClusterEnv(ClusterEnv):
+    """Schedule deep-learning jobs on a GPU cluster by starting and pausing single jobs.
+
+    ## Description
+    An episode is a window of a trace: a few hundred jobs that arrive over time, each of which needs a number of GPUs
+    for some time. A step starts a job, pauses one, or waits for the next event; several steps may share an instant.
+    Instants at which only waiting is legal are skipped. The base policy (`baselines.xion_threshold` with `exponent` and
+    `margin`) orders the queue, and makes the choices that are left to rules.
+
+    ## Action Space
+    MaskedDiscrete(n), int64. With K queue slots and R running slots:
+    - starts of queue slot k, K actions: the scenario's placement rule places the job, and where it does not fit, the
+      victims that the base policy would pause for it are paused. With `placed_by="agent"`, 3 K actions 3 k + p: p is
+      the placement rule, `first_fit`, `best_fit` or `spread`.
+    - only with `victims_by="agent"`: R pauses of running slot r. A start is then legal only where the job fits.
+    - the last action waits for the next event.
+    The mask of legal actions is `info["action_mask"]`, or `action_masks()` for MaskablePPO. `sample()` draws legal
+    actions.
+
+    ## Observation Space
+    `slots`, the default where rules choose places and victims: Box, float32 (n,): the features of K queued jobs, totals
+    of the cluster, the logits of the base policy, and the mask. `tables`, the default otherwise: Dict of float32
+    vectors `free_memory` (share of each GPU's), `free_cores` (share of each node's), `queue` (features of K queued
+    jobs), `running` (features of the R running jobs with most time remaining) and `totals`. Times are
+    log1p(seconds / 60) / 4. `columns` and `shapes` name every entry, and `parts(observation)` splits an observation.
+    Jobs beyond the K slots are not shown until there is space, except the base policy's own choice, which takes the
+    last slot. With `mask="observation"`: Dict of `observations` and `action_mask`, int8 (n,).
+
+    ## Rewards
+    A module of `envs/rewards`, in units of `info["scale"]`, the base policy's mean JCT on the window, s:
+    - `jct` (default): minus the integral of the number of jobs present. The undiscounted return times the scale is
+      minus the total JCT.
+    - `gain`: job-seconds saved against the base policy. The return times the scale is its total JCT minus the agent's.
+    - `rollout_advantage`: discounted job-seconds by which the action beats the base policy's own; only with
+      `placed_by="rule"` and `victims_by="rule"`.
+
+    ## Starting State
+    `reset` draws a window; `options={"window": n}` names one by its number, as in `info["window"]` and in results
+    tables. `windows` lists the numbers. The first decision is when the first job arrives.
+
+    ## Episode End
+    Terminated when all jobs are done. Truncated after 1,000 instants per job, which only repeated pausing reaches, or
+    when a job can never end.
+
+    ## Information
+    The same keys for every action and in every step, as NumPy scalars; arrays over the environments in a batch:
+    - `action_mask`: int8 (n,), 1 where legal; all 1 for continuous actions.
+    - `agrees`: bool, whether the action was the reference policy's own choice; False at a reset.
+    - `elapsed`: float64, s, simulated time of the step; 0 at a reset.
+    - `illegal`: int64, illegal actions replaced in this episode.
+    - `scale`: float64, job-seconds per unit of reward.
+    - `split`: str, and `window`: int64, split and number of the window.
+    - `unseen`: int64, queued jobs beyond those that the observation shows one by one; 0 with `steer`.
+    In the last step of a terminated episode also:
+    - `mean_jct_s`: float64, s, mean job completion time.
+    - `jct_ratio`: float64, the same over the reference policy's: the base policy's, or for `moves` and `steer` that of
+      `union`.
+
+    ## Arguments
+    - `workload`: a named workload; `philly` for None.
+    - `scenario`: fields of `workloads.Scenario` that differ from the workload's.
+    - `split`: `train`, `validation` or `test`; a full trace is the same episode in every split.
+    - `count`: number of windows of the split, the first ones.
+    - `observation`: `slots` or `tables`, or another module of `envs/observations`.
+    - `placed_by`: `rule` or `agent`, which chooses the placement rule of a start.
+    - `victims_by`: `rule` or `agent`, which chooses the running jobs to pause.
+    - `reward`: a module of `envs/rewards`.
+    - `queue_slots`: K, at least 1.
+    - `running_slots`: R, at least 0.
+    - `exponent`: exponent of a job's number of GPUs in the base policy's order.
+    - `margin`: overheads by which a pause must pay under the base policy; infinity never pauses.
+    - `tau_s`: time constant of `rollout_advantage`, s; None discounts nothing.
+    - `illegal`: `raise` a ValueError for an illegal action, or take the `first_legal` action instead.
+    - `mask`: `info`, or `observation` to put the action mask into the observation too.
+    - `render_mode`: `ansi`, `rgb_array` (an image of nodes and GPUs by job, 480 x 640) or `human` (a window).
+    """
+
+    action_space: MaskedDiscrete
+    batch: PlainBatch
+    kind = PlainBatch
+
+    def __init__(
+        self,
+        scenario: Mapping[str, Any] | None = None,
+        *,
+        workload: str | None = None,
+        split: Split = "train",
+        count: int = 64,
+        observation: str | None = None,
+        placed_by: str = "rule",
+        victims_by: str = "rule",
         reward: str = "jct",
         queue_slots: int = 16,
         running_slots: int = 16,
         exponent: float = BASE_POLICY.exponent,
         margin: float = BASE_POLICY.margin,
         tau_s: float | None = 3600.0,
-        illegal: Illegal = "raise",
+        illegal: str = "raise",
+        mask: str = "info",
         render_mode: str | None = None,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset."""
-        self.render_mode, self._screen = render_mode, render.Screen(render_mode)
-        self.forgives = forgives(illegal)
-        self.base_policy = base_policy(exponent, margin)
-        found = make_scenario(workload, scenario)
-        kinds = {"observation": observation, "action": action, "reward": reward}
-        self.task = Task(found, self.base_policy, split=split, count=count, **kinds)
-        self.windows, self.split = self.task.windows, self.task.split
-        self.tau_s = time_constant("tau_s", tau_s)
-        self.picks, self._is_stepped = action == "pick", hasattr(self.task.action, "stepper")
-        self.queue_slots, self.running_slots = slots(queue_slots, running_slots)
-        self._slots = Slots(self.queue_slots, self.running_slots)
-        self._mask = np.zeros(0, np.int8)
-        self._actions, self._outcomes = np.zeros(1, np.int64), np.zeros((1, len(stepping.OUTCOME)))
-        self._num_illegal = 0
-        view = self.task.template(self.windows[0]).view
-        self.seen_parts = self.task.observation.parts(self._slots, view)
-        self.observation_space = self.task.observation.space(self._slots, view)
-        self.action_space: Legal = self.task.action.space(self._slots, view)
-        self._first_wait = self.task.action.wait(self._slots, view)
-        self.episode: Episode
-        self.workload: Workload
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin a window: the one named in `options`, else a random one."""
-        super().reset(seed=pythons_own(seed))
-        number = self.task.window(window_named(options, self.split), self.np_random)
-        self.workload = self.task.workloads[number]
-        self.episode = self.task.episode(number)
-        self._window, self._scale = self.workload.window.number, self.task.base_jct(number)
-        self._most_instants = MOST_INSTANTS * len(self.episode.jobs)
-        self._num_illegal, self._stepper = 0, None
-        self._pass_over()
-        self.action_space.opening &= self._mask
-        return self._observe(), self._info()
-
-    def place_of(self, number: int | None, rng: np.random.Generator) -> int:
-        """Return a window's number if there is that window, or a random one for None; ValueError if there is not."""
-        return self.task.window(number, rng)
-
-    def base_jct(self, number: int) -> float:
-        """Return the mean JCT of the base policy on a window, s."""
-        return self.task.base_jct(number)
-
-    def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Carry out an action, and let time pass to the next choice if it was to wait."""
-        number, job = self._legal(int(action)), -1
-        if self.task.looks_ahead:
-            self.episode.states[BEFORE] = self.episode.states[0]
-            job = int(self._slots.queue[number]) if number < self.queue_slots else -1
-        before, choice = self._moment, self._choice
-        self._carry_out(number)
-        after, over = self._moment, self._over
-        reward = self.task.reward(before, number, after, lambda: self._advantage(number, job, choice))
-        info = self._info()
-        info["elapsed"] = after.now - before.now
-        if self.picks:
-            info["agrees"] = number == choice
-        return self._observe(), float(reward / self._scale), over == "done", over == "cut", info
-
-    def action_masks(self) -> np.ndarray:
-        """Tell which actions are legal now, bool."""
-        return self._mask.astype(bool)
-
-    def render(self) -> Any:
-        """Return the cluster as text (`ansi`) or as an image (`rgb_array`), or show it in a window (`human`)."""
-        return self._screen.draw(self.episode.view) if self.render_mode else None
-
-    def close(self) -> None:
-        """Close the window, if there is one."""
-        self._screen.close()
-
-    def results(self) -> pd.DataFrame:
-        """Return the results table of an episode that has ended."""
-        return self.workload.results(self.episode)
-
-    def _advantage(self, action: int, job: int, choice: int) -> float:
-        if action == choice:
-            return 0.0
-        return float(
-            calls.advantage(self.episode.states, BEFORE, SCRATCH, self.episode.jobs, job, self.tau_s)
-        )
-
-    def _legal(self, action: int) -> int:
-        """Return the action, or the first that is legal where it is not and that is forgiven."""
-        if 0 <= action < len(self._mask) and self._mask[action]:
-            return action
-        if not self.forgives:
-            raise ValueError(why_illegal(action, len(self._mask)))
-        self._num_illegal += 1
-        return int(self._mask.argmax())
-
-    def _carry_out(self, number: int) -> None:
-        """Carry out a legal action, and let time pass to the next choice."""
-        if self._is_stepped:
-            self._step(number)
-            return
-        if number >= self._first_wait:
-            self._wait(self.task.action.waits[number - self._first_wait])
-        else:
-            self.task.action.apply(number, self._slots, self.episode)
-        self._pass_over()
-
-    def _step(self, number: int) -> None:
-        """Let the kernel carry out an action, and look at what there is to choose then."""
-        stepper = self._stepper or self._begin_stepping()
-        self._actions[0] = number
-        stepper.step(self._actions)
-        self._note()
-
-    def _begin_stepping(self) -> Stepper:
-        """Return what steps this episode, and writes into the slots."""
-        slots, episode = self._slots, self.episode
-        slots.prepare(episode.states, episode.jobs)
-        records = episode.states, episode.jobs[np.newaxis], slots.sights
-        written = slots.rows(running=self.task.observation.shows_running)
-        found: Stepper = self.task.action.stepper(records, *written, self.queue_slots)
-        self._stepper, self._outcomes = found, found.outcomes
-        self._mask = self.action_space.mask = found.masks[0]
-        return found
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return all but what steps the episode, which writes into parts of others: a copy makes its own."""
-        return vars(self) | {"_stepper": None}
-
-    def _pass_over(self) -> None:
-        """Let time pass while waiting is all there is to do, and there is one way to wait."""
-        if self._is_stepped:
-            self._step(stepping.BEGIN)
-            return
-        while True:
-            self._slots.refresh(self.episode.states, 0, self.episode.jobs)
-            self._mask = self.action_space.mask = self.task.action.mask(self._slots, self.episode.view)
-            arrived = self.episode.state.num_arrived > 0
-            a_choice = len(self.task.action.waits) > 1 or self._mask[: self._first_wait].any()
-            if self.episode.done or self.episode.endless or (arrived and a_choice):
-                break
-            self._wait()
-        stepping.report(self.episode.states, 0, self._slots.own_choice, self._outcomes)
-        self._note()
-
-    def _wait(self, seconds: float | None = None) -> None:
-        """Let time pass for so many seconds, or to the next instant; with nothing pending, to one at the same time.
-
-        An unseen job may be able to start, so this asks the mask alone whether waiting is legal.
-        """
-        state = self.episode.state
-        longest = 0.0 if self.episode.nothing_pending else np.inf
-        state.wake = state.clock + (longest if seconds is None else seconds)
-        moved = self.episode.advance()
-        assert moved or self.episode.endless, "something is pending"
-
-    def _note(self) -> None:
-        """Note the outcome: the moment, the base policy's choice at it, whether the episode is over, and how."""
-        now, job_seconds, choice, queued, instants, done, endless = self._outcomes.tolist()[0]
-        cut = endless or instants >= self._most_instants
-        self._moment, self._choice, self._queued = Moment(now, job_seconds), int(choice), int(queued)
-        self._over: Over = "done" if done else "cut" if cut else None
-        if self._screen.is_live:
-            self.render()
-
-    def _observe(self) -> Any:
-        return self.task.observation(self._slots, self.episode.view, self._mask)
-
-    def _info(self) -> dict[str, Any]:
-        info: dict[str, Any] = {
-            "scale": self._scale,
-            "unseen": max(self._queued - self.queue_slots, 0),
-            "split": self.split,
-            "window": self._window,
-            "action_mask": self._mask.copy(),
+        choices = {
+            "observation": observation,
+            "placed_by": placed_by,
+            "victims_by": victims_by,
+            "reward": reward,
+            "queue_slots": queue_slots,
+            "running_slots": running_slots,
+            "tau_s": tau_s,
+            "illegal": illegal,
+            "mask": mask,
         }
-        if self.forgives:
-            info["illegal"] = self._num_illegal
-        if self._over == "done":
-            mean = mean_jct(self.episode.states[0], self.episode.jobs)
-            info |= {"mean_jct_s": mean, "jct_ratio": mean / self._scale}
-        return info
+        self.base_policy = base_policy(exponent, margin)
+        super().__init__(prepare(scenario, workload, split, count, self.base_policy), render_mode, choices)
+
+    @property
+    def episode(self) -> Episode:
+        """The current episode, live: changes to it change the environment."""
+        return self.batch.episode(0)
+
+    @property
+    def queue(self) -> np.ndarray:
+        """Job of each queue slot, -1 where empty: int64 (K,)."""
+        return self.batch.listed[0, : self.batch.actions.queue_slots]
+
+    @property
+    def running(self) -> np.ndarray:
+        """Job of each running slot, -1 where empty: int64 (R,)."""
+        return self.batch.listed[0, self.batch.actions.queue_slots :]
+
+    @property
+    def own_choice(self) -> int:
+        """Queue slot of the job that the base policy would start next, K for waiting."""
+        return int(self.batch.outcomes[0, OWN_CHOICE])

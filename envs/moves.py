@@ -1,18 +1,16 @@
-"""Choose among moves: an action is one of those that are worth considering now, with all levers."""
+"""The action `moves`: choose the next move from a list that the rule `union` proposes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from gpu_cluster_gym.envs.actions import Legal
-from gpu_cluster_gym.envs.batch import Info
-from gpu_cluster_gym.envs.observation_spec import Part, numbered
-from gpu_cluster_gym.envs.openings import Opening
-from gpu_cluster_gym.envs.rule_batch import LOAD_SPACE, RuleBatch, RuleEnv
-from gpu_cluster_gym.envs.task import forgives, why_illegal
-from gpu_cluster_gym.envs.validation import either, time_constant, weights, whole_number
+from gpu_cluster_gym.envs.batch import LOAD_SPACE, PERCENT, UnionBatch, clipped_load
+from gpu_cluster_gym.envs.env import UnionEnv
+from gpu_cluster_gym.envs.spaces import MaskedDiscrete, Part, numbered
+from gpu_cluster_gym.envs.validation import boolean, time_constant, weights, whole_number
+from gpu_cluster_gym.envs.windows import PreparedWindow
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.kernel.moves import move_steps, rollouts
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES, KINDS, MAX_MOVES, list_dtype
@@ -21,14 +19,12 @@ from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead, as_words, rollout_workspace
 from gpu_cluster_gym.simulator.rule_policy import HIGHEST, LOWEST, Offsets
 
-QUEUED, RUNNING = 4, 4  # jobs that are looked at
-ALL = -1  # moves of a list
-Reward = Literal["gain", "rollout_advantage"]
-"""What is paid: what is won in truth against the default run, or in imagined futures against the rule's own choice."""
+QUEUED_JOBS, RUNNING_JOBS = 4, 4  # jobs whose moves are listed
+ALL = -1  # in place of an index: all moves of a list
 
 
 class Move(NamedTuple):
-    """A move of the list, in words."""
+    """A move in words: its kind, its job, the GPUs named and the jobs paused for it."""
 
     kind: str
     job: int
@@ -36,130 +32,153 @@ class Move(NamedTuple):
     victims: tuple[int, ...]
 
 
-class Choosing(RuleBatch):
-    """Environments whose actions are places on a list of moves.
+class MoveSizes(NamedTuple):
+    """Lengths of a list of moves, as the kernel takes them."""
 
-    lists: (N,) records of `simulator.kernel.moves.move_list`.
+    queued_jobs: int
+    running_jobs: int
+    max_moves: int
+    cores: bool
+
+
+def move_sizes(queued_jobs: Any, running_jobs: Any, max_moves: Any, cores: Any) -> MoveSizes:
+    """Return the sizes for keywords of `MovesEnv`; ValueError for an invalid one."""
+    queued = whole_number("queued_jobs", queued_jobs, minimum=0)
+    running = whole_number("running_jobs", running_jobs, minimum=0)
+    if not 3 <= whole_number("max_moves", max_moves) <= MAX_MOVES:
+        raise ValueError(f"max_moves {max_moves}: expected 3 to {MAX_MOVES}")
+    return MoveSizes(queued, running, max_moves, boolean("cores", cores))
+
+
+class MovesBatch(UnionBatch):
+    """Environments of the action `moves`.
+
+    lists: records (N,) of `simulator.kernel.moves.move_list`, the moves to choose from.
     """
 
     def __init__(
         self,
-        found: Sequence[Opening],
+        windows: Sequence[PreparedWindow],
         count: int,
         *,
-        queued: int = QUEUED,
-        running: int = RUNNING,
-        most: int = MAX_MOVES,
-        base: Mapping[str, float] | None = None,
+        queued_jobs: int = QUEUED_JOBS,
+        running_jobs: int = RUNNING_JOBS,
+        max_moves: int = MAX_MOVES,
+        base_weights: Mapping[str, float] | None = None,
         cores: bool = False,
-        illegal: str = "raise",
         reward: str = "gain",
         futures: int = 8,
         tau_s: float | None = 3600.0,
+        illegal: str = "raise",
+        mask: str = "info",
         threads: int = 1,
     ) -> None:
-        """Make room for so many environments; see `MovesEnv` for the choices."""
-        if not 3 <= whole_number("most", most) <= MAX_MOVES:
-            raise ValueError(f"most {most}: expected 3 to {MAX_MOVES}")
-        if reward not in get_args(Reward):
-            raise ValueError(f"reward {reward!r}: expected one of {', '.join(get_args(Reward))}")
-        super().__init__(found, count, threads=threads)
-        self._base = Offsets(changed(found[0].rule, weights("base", base)), ())
-        self.imagines = reward == "rollout_advantage"
+        """Allocate the records; see `MovesEnv` for the keywords."""
+        self.sizes = move_sizes(queued_jobs, running_jobs, max_moves, cores)
+        super().__init__(windows, count, reward=reward, illegal=illegal, mask=mask, threads=threads)
+        self._base = Offsets(changed(self.reference, weights("base_weights", base_weights)), ())
         self._ahead = LookAhead(
             draws=whole_number("futures", futures), tau_s=time_constant("tau_s", tau_s)
-        ).options
-        self._rooms: list[
-            RolloutBuffers
-        ] = []  # where futures are imagined, as many as there were threads at once
-        self.forgives, self.num_illegal = forgives(illegal), np.zeros(count, np.int64)
+        ).choices
+        self._spaces: list[RolloutBuffers] = []  # buffers for simulated futures, one per thread
         self.lists, self._chosen = np.zeros(count, list_dtype()), np.zeros(count, np.int64)
-        counts = whole_number("queued", queued, least=0), whole_number("running", running, least=0), most
-        self.most, self._sizes = most, np.array([*counts, either("cores", cores)])
-        self.action_space: Legal = Legal(most)
-        rows = Box(LOWEST, HIGHEST, (most, len(FEATURES)), np.float32)
-        mask = Box(0, 1, (most,), np.int8)
-        places = Part(numbered("move", most))
-        self.seen_parts = {"moves": Part(FEATURES, most), "load": Part(LOAD), "mask": places}
-        self.observation_space = Dict({"moves": rows, "load": LOAD_SPACE, "mask": mask})
+        self._sizes = np.array(self.sizes)
+        self.action_space = MaskedDiscrete(max_moves)
+        self.seen_parts = {
+            "moves": Part(FEATURES, max_moves),
+            "load": Part(LOAD),
+            "mask": Part(numbered("move", max_moves)),
+        }
+        self.seen_space = Dict(
+            {
+                "moves": Box(LOWEST, HIGHEST, (max_moves, len(FEATURES)), np.float32),
+                "load": LOAD_SPACE,
+                "mask": Box(0, 1, (max_moves,), np.int8),
+            }
+        )
 
-    def open(self, e: int, opening: Opening) -> None:
-        """Go on to the first choice."""
-        self._base.reset(self.memory[e : e + 1])
-        self.num_illegal[e] = 0
+    def open(self, e: int, prepared: PreparedWindow) -> None:
+        """Advance to the first list of moves."""
+        self._base.begin(self.memory[e : e + 1])
         self._chosen[e] = -1
-        self._step(slice(e, e + 1))
+        self._run(slice(e, e + 1))
 
-    def step(self, actions: np.ndarray) -> None:
-        """Make the moves chosen, and go on; ValueError where one is not on its list."""
-        chosen = np.asarray(actions, np.int64)
-        wrong = self.more & ((chosen < 0) | (chosen >= self.lists["num"]))
-        if wrong.any() and not self.forgives:
-            raise ValueError(why_illegal(int(chosen[wrong.argmax()]), self.most))
-        self.num_illegal += wrong
-        self._chosen[:] = np.where(wrong, 0, chosen)
-        won_s = self.imagined(self._chosen) if self.imagines else None
-        self.in_parts(self._step)
-        if won_s is not None:
-            self.gain[:] = won_s[np.arange(self.count), self._chosen] / self.total
+    def _simulate(self, actions: np.ndarray) -> None:
+        """Carry out the chosen moves, and run the rule to the next lists."""
+        self.more &= ~self.over
+        self._chosen[:] = actions
+        self.in_threads(self._run)
+
+    def _run(self, part: slice) -> None:
+        records = self.states[part], self.memory[part], self.lists[part], self.jobs[part], self._chosen[part]
+        move_steps.step(*records, self._sizes, *self.rows(part))
+
+    def _own(self, actions: np.ndarray) -> np.ndarray:
+        """Return whether each move is the one that the rule would make."""
+        own: np.ndarray = actions == self.lists["own"]
+        return own
 
     def masks(self) -> np.ndarray:
-        """Tell which places of each list hold a move: (N, most), bool."""
-        return masks_of(self.lists, self.most)
+        """Return 1 for each index of a list that holds a move: int8 (N, max_moves)."""
+        return masks_of(self.lists, self.sizes.max_moves)
 
-    def told(self) -> Info:
-        """Return the masks, and how many illegal actions were forgiven."""
-        told: Info = {"action_mask": self.masks().astype(np.int8)}
-        return told | ({"illegal": self.num_illegal.copy()} if self.forgives else {})
+    def observe(self) -> Any:
+        """Return the moves, the load and the mask."""
+        return observed(self.lists, self.load, self.sizes.max_moves)
 
-    def seen(self) -> Any:
-        """Return the moves, the load, and the mask."""
-        return shown(self.lists, self.load, self.most)
+    def num_unseen(self) -> np.ndarray:
+        """Return the number of queued jobs beyond those whose starts are listed: int64 (N,)."""
+        unseen: np.ndarray = np.maximum(
+            self.states["num_queued"].astype(np.int64) - self.sizes.queued_jobs, 0
+        )
+        return unseen
 
-    def won_s(self, kinds: Sequence[str] = KINDS) -> np.ndarray:
-        """Return what each move wins over the rule's own choice: (N, most), job-seconds; 0 where there is none.
+    def _advantage(self, actions: np.ndarray) -> np.ndarray:
+        advantages_s = self.rollout_advantages_s(actions)[np.arange(self.count), actions]
+        found: np.ndarray = PERCENT * (advantages_s / self.total)
+        return found
 
-        It is the mean over `futures` imagined ones (`simulator.kernel.moves.rollouts`): nothing true is looked at.
-        kinds: of the moves to try; others have 0.
+    def advantages_s(self, kinds: Sequence[str] = KINDS) -> np.ndarray:
+        """Return the advantage of each move over the rule's own choice, job-seconds: float64 (N, max_moves).
+
+        It is the mean over `futures` simulated futures (`simulator.kernel.moves.rollouts`), which use no true run
+        times. Moves of other kinds than `kinds`, and indices without a move, have 0.
         """
-        return self.imagined(np.full(self.count, ALL), kinds)
+        return self.rollout_advantages_s(np.full(self.count, ALL), kinds)
 
-    def imagined(self, places: np.ndarray, kinds: Sequence[str] = KINDS) -> np.ndarray:
-        """Return the same, of the move at this place of each list or of all of some kinds; 0 if it is not tried."""
-        tried = np.array([kind in kinds for kind in KINDS])
+    def rollout_advantages_s(self, places: np.ndarray, kinds: Sequence[str] = KINDS) -> np.ndarray:
+        """Return the same for one index of each list, int64 (N,), or for ALL; 0 for moves that are not simulated."""
+        tried, live = np.array([kind in kinds for kind in KINDS]), self.more & ~self.over
 
         def work(part: slice) -> None:
-            room = self._room()
+            space = self._acquire_space()
             for e in range(part.start, part.stop):
-                if self.more[e]:
+                if live[e]:
                     states, lists = self.states[e : e + 1], self.lists[e : e + 1]
-                    opened = self._opened(room, e)
+                    opened = self._filled(space, e)
                     rollouts.evaluate_listed(states, lists, opened, places[e], tried, self._ahead)
-            self._rooms.append(room)
+            self._spaces.append(space)
 
-        self.in_parts(work)
+        self.in_threads(work)
         found: np.ndarray = self.lists["advantage_sum"] / np.maximum(self.lists["num_futures"], 1)
-        return np.where(masks_of(self.lists, MAX_MOVES) & self.more[:, None], found, 0.0)[:, : self.most]
+        there = (masks_of(self.lists, MAX_MOVES) > 0) & live[:, None]
+        return np.where(there, found, 0.0)[:, : self.sizes.max_moves]
 
-    def _room(self) -> RolloutBuffers:
-        """Return room that no other thread has now."""
+    def _acquire_space(self) -> RolloutBuffers:
+        """Return buffers that no other thread uses."""
         try:
-            return self._rooms.pop()
+            return self._spaces.pop()
         except IndexError:
-            return self._new_room()
+            memory = np.zeros(2, self.memory.dtype)
+            return rollout_workspace(self.states[:1], self.jobs[0], memory).buffers
 
-    def _new_room(self) -> RolloutBuffers:
-        """Return room to imagine futures of one environment after another."""
-        memory = np.zeros(2, self.memory.dtype)
-        return rollout_workspace(self.states[:1], self.jobs[0], memory).buffers
-
-    def _opened(self, room: RolloutBuffers, e: int) -> RolloutBuffers:
-        """Return the room with an environment as it is now, and its memory."""
-        room.memory_words[POLICY] = as_words(self.memory[e : e + 1])[0]
-        return room._replace(now=as_words(self.states[e : e + 1]), jobs_now=as_words(self.jobs[e]))
+    def _filled(self, space: RolloutBuffers, e: int) -> RolloutBuffers:
+        """Return the buffers with the current state of an environment, and its memory."""
+        space.memory_words[POLICY] = as_words(self.memory[e : e + 1])[0]
+        return space._replace(now=as_words(self.states[e : e + 1]), jobs_now=as_words(self.jobs[e]))
 
     def moves(self, e: int) -> list[Move]:
-        """Return the moves of an environment, in words."""
+        """Return the listed moves of an environment in words."""
         v = self.lists[e]
         return [
             Move(
@@ -171,93 +190,86 @@ class Choosing(RuleBatch):
             for k in range(int(v["num"]))
         ]
 
-    def _step(self, which: slice) -> None:
-        records = (
-            self.states[which],
-            self.memory[which],
-            self.lists[which],
-            self.jobs[which],
-            self._chosen[which],
-            self._sizes,
-        )
-        move_steps.step(*records, *self.rows(which))
+
+def masks_of(lists: np.ndarray, max_moves: int) -> np.ndarray:
+    """Return 1 for each of the first `max_moves` indices of a list that holds a move: int8 (N, max_moves)."""
+    return (np.arange(max_moves) < lists["num"][:, None]).astype(np.int8)
 
 
-def masks_of(lists: np.ndarray, most: int) -> np.ndarray:
-    """Tell which of the first `most` places of each list hold a move: (N, most), bool."""
-    there: np.ndarray = np.arange(most) < lists["num"][:, None]
-    return there
+def observed(lists: np.ndarray, load: np.ndarray, max_moves: int) -> dict[str, np.ndarray]:
+    """Return the observation of lists of moves, (N,), and of the load, (N, len(LOAD)), as new arrays."""
+    mask = masks_of(lists, max_moves)
+    moves = np.clip(lists["features"][:, :max_moves], LOWEST, HIGHEST) * (mask > 0)[:, :, None]
+    return {"moves": moves, "load": clipped_load(load), "mask": mask}
 
 
-def shown(lists: np.ndarray, load: np.ndarray, most: int) -> dict[str, np.ndarray]:
-    """Return what is seen of lists of moves and of the load, (N, len(LOAD)), as new arrays."""
-    mask = masks_of(lists, most)
-    moves = np.clip(lists["features"][:, :most], LOWEST, HIGHEST) * mask[:, :, None]
-    return {"moves": moves, "load": np.clip(load, LOWEST, HIGHEST), "mask": mask.astype(np.int8)}
+class MovesEnv(UnionEnv):
+    """Choose each move from a short list: starts, pauses, migrations and, if asked for, core and throttle changes.
 
+    ## Description
+    At each instant the rule `union` (`simulator.rule`) lists the moves worth considering, and the agent chooses one
+    after another until it waits. CPU jobs, cores and throttles follow the rule, unless `cores=True`. Instants at
+    which only waiting is possible are skipped.
 
-class MovesEnv(RuleEnv):
-    """Choose each move from those that are worth considering: all levers, a few moves at a time.
+    ## Action Space
+    MaskedDiscrete(max_moves), int64: the index of a listed move. Listed are:
+    - starts of the first `queued_jobs` jobs in the rule's order: for each number of workers, on the cheapest shared
+      GPUs, on GPUs of its own, in place of the cheapest victims, and on CPU cores.
+    - migrations and pauses of the `running_jobs` jobs that would gain most.
+    - waiting for the next event, or for a minute.
+    - with `cores=True`: the rule's division of cores, which is otherwise not made at that instant, and one core more or
+      less, or one level of throttling, for each of the `running_jobs` jobs furthest from their demand.
+    `moves()` returns the list in words. The mask is `info["action_mask"]`, or `action_masks()`.
 
-    ## Observation Dict: `moves`, a row of features for each move (`simulator.kernel.moves.move_list.FEATURES` names
-    them; the first tells which the rule itself would make); `load`, totals as for `SteerEnv`; `mask`, 1 where there
-    is a move. `columns` and `shapes` name them, and `parts(observation)` takes one apart.
+    ## Observation Space
+    Dict of `moves`, float32 (max_moves, features), a row per move, whose first feature is 1 for the move that the rule
+    would make; `load`, float32 (loads,), as for `SteerEnv`; and `mask`, int8 (max_moves,). `columns` names every
+    entry. With `mask="observation"`: Dict of `observations` and `action_mask`, int8 (max_moves,).
 
-    ## Action
-    Discrete: a place on the list. Listed are starts of the first `queued` jobs in the rule's order (for each number of
-    workers on the cheapest seats and on GPUs of their own, in the place of the cheapest victims, on CPU cores), moves
-    and pauses of the `running` jobs that would win most, and to wait, for the next event or a minute. `action_masks()`
-    tells how many there are; others raise ValueError, or with `illegal="first_legal"` the first is made and
-    `info["illegal"]` counts. CPU jobs follow by the rule, and so do cores and throttles, unless `cores=True`: then to
-    divide them as the rule would is a move, and so is a core more or less, or a level of throttling, for each of the
-    `running` jobs that are furthest from what they want. A division that is not chosen is not made at that instant.
+    ## Rewards
+    In units of `info["scale"]`, 1 % of the default rule's total JCT on the window, s:
+    - `gain` (default) and `jct`: as for `SteerEnv`.
+    - `rollout_advantage`: the mean advantage of the move over the rule's own choice in `futures` simulated futures. Run
+      times are drawn from their estimates, no job arrives, the rule continues, and job-seconds are discounted by
+      `tau_s`. It takes milliseconds per step. `advantages_s()` returns it for all moves.
 
-    ## Reward, start and end
-    As for `SteerEnv`. Instants at which there is nothing but to wait are passed over inside. With
-    `reward="rollout_advantage"` a step is paid, in the same percent, what the move is believed to win over the rule's
-    own choice, of which it is 0: the mean over `futures` imagined ones, in which run times are drawn from what is
-    believed, no job arrives, the rule goes on, and job-seconds are discounted by `tau_s`. `won_s()` has it for all.
+    ## Starting State
+    As for `GPUClusterEnv`.
+
+    ## Episode End
+    Terminated when all jobs are done. Truncated when jobs never end, or after 1,000 instants per job.
+
+    ## Information
+    As for `GPUClusterEnv`. The reference policy is the default rule; `agrees` is True for the move that the rule with
+    `base_weights` would make.
 
     ## Arguments
-    workload, scenario, split, count, start, illegal, render_mode: as for `GPUClusterEnv` and `SteerEnv`. queued: jobs
-    of the queue whose starts are listed. running: running jobs whose moves and pauses are listed. most: moves that a
-    list has at most, 3 to 40. base: weights of the rule whose choices are the own ones, and which goes on in imagined
-    futures, where they differ from the default rule's, against which a window is paid. cores: whether cores and
-    throttles are moves too. reward: `gain` or `rollout_advantage`, which takes milliseconds a step. futures, tau_s: of
-    that and of `won_s`; tau_s None discounts nothing.
+    - `workload`, `scenario`, `split`, `count`, `illegal`, `mask`, `render_mode`: as for `GPUClusterEnv`.
+    - `reward`: `gain`, `jct` or `rollout_advantage`, or another module of `envs/rewards`.
+    - `default_weights`: weights of the default rule, the reference policy, that differ from `union`'s, by name.
+    - `base_weights`: weights of the rule that lists moves and continues in simulated futures, where they differ from
+      the default rule's, by name.
+    - `queued_jobs`: queued jobs whose starts are listed.
+    - `running_jobs`: running jobs whose migrations and pauses are listed.
+    - `max_moves`: longest list, 3 to 40.
+    - `cores`: whether core and throttle changes are moves too.
+    - `futures`: simulated futures per move.
+    - `tau_s`: time constant of the discount in simulated futures, s; None discounts nothing.
     """
 
-    batch: Choosing
-
-    kind = Choosing
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin a window: the one named in `options`, else a random one."""
-        found = super().reset(seed=seed, options=options)
-        self.batch.action_space.opening &= self.action_masks()
-        return found
-
-    def action_masks(self) -> np.ndarray:
-        """Tell which actions are legal now, bool."""
-        mask: np.ndarray = self.batch.masks()[0]
-        return mask
+    batch: MovesBatch
+    kind = MovesBatch
 
     def moves(self) -> list[Move]:
-        """Return the moves that can be made now, in words, by their numbers."""
+        """Return the listed moves in words, by index."""
         return self.batch.moves(0)
 
-    def won_s(self) -> np.ndarray:
-        """Return what each move is believed to win over the rule's own choice, job-seconds (most,); see `Choosing`."""
-        found: np.ndarray = self.batch.won_s()[0]
+    def advantages_s(self) -> np.ndarray:
+        """Return the advantage of each move over the rule's own choice, job-seconds: float64 (max_moves,)."""
+        found: np.ndarray = self.batch.advantages_s()[0]
         return found
 
     @property
     def own_choice(self) -> int:
-        """The number of the move that the rule would make."""
+        """Index of the move that the rule would make."""
         return int(self.batch.lists["own"][0])
-
-    def _info(self) -> dict[str, Any]:
-        self.batch.action_space.mask = self.action_masks().astype(np.int8)
-        return super()._info()

@@ -1,88 +1,73 @@
-"""What `gymnasium.make` and `gymnasium.make_vec` make: the environment that goes with an action."""
+"""Entry points of `gymnasium.make` and `gymnasium.make_vec`."""
 
 from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
-import gymnasium
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 
-from gpu_cluster_gym.envs.env import GPUClusterEnv
-from gpu_cluster_gym.envs.moves import Choosing, MovesEnv
-from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
-from gpu_cluster_gym.envs.steer import SteerEnv, Steering
+from gpu_cluster_gym.envs.env import ClusterEnv, GPUClusterEnv, UnionEnv
+from gpu_cluster_gym.envs.moves import MovesBatch, MovesEnv
+from gpu_cluster_gym.envs.steer import SteerBatch, SteerEnv
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
-from gpu_cluster_gym.traces import modules, unknown
+from gpu_cluster_gym.traces import unknown
 
-ON_THE_RULE: dict[str, tuple[type[SteerEnv | MovesEnv], type[Steering | Choosing]]] = {
-    "steer": (SteerEnv, Steering),
-    "moves": (MovesEnv, Choosing),
+ENVS: dict[str, type[ClusterEnv]] = {"plain": GPUClusterEnv, "moves": MovesEnv, "steer": SteerEnv}
+"""Environment of each action kind."""
+KEYWORDS: dict[str, tuple[type, ...]] = {
+    "plain": (GPUClusterEnv,),
+    "moves": (UnionEnv, MovesBatch),
+    "steer": (UnionEnv, SteerBatch),
 }
-"""Actions on the rule over moves: the single environment, and the batch."""
-OF_WINDOWS = ("scenario", "workload", "split", "count", "start")
+"""Classes whose constructors take the keywords of each action kind."""
 
 
-def make(
-    scenario: Mapping[str, Any] | None = None, *, action: str = "primitive", **choices: Any
-) -> gymnasium.Env[Any, Any]:
-    """Return an environment: `SteerEnv` and `MovesEnv` for these actions, else `GPUClusterEnv`."""
-    refuse_unknown(action, choices, GPUClusterEnv)
-    if action in ON_THE_RULE:
-        return ON_THE_RULE[action][0](scenario, **choices)
-    return GPUClusterEnv(scenario, action=action, **choices)
+def make(scenario: Mapping[str, Any] | None = None, *, action: str = "plain", **choices: Any) -> ClusterEnv:
+    """Return the environment of an action kind; see `GPUClusterEnv`, `MovesEnv` and `SteerEnv` for the keywords."""
+    _refuse_unknown(action, choices)
+    return ENVS[action](scenario, **choices)  # type: ignore[arg-type]
 
 
 def make_vec(
     num_envs: int = 1,
     scenario: Mapping[str, Any] | None = None,
     *,
-    action: str = "pick",
+    action: str = "plain",
     autoreset: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    threads: int = 1,
     **choices: Any,
-) -> VectorEnv[Any, Any, Any]:
-    """Return a batch of environments; the results are the same however many `threads` share the work."""
-    refuse_unknown(action, choices, GPUClusterEnv, GPUClusterVectorEnv)
-    if action in ON_THE_RULE:
-        env, batch = ON_THE_RULE[action]
-        choices = without_render_mode(choices)
-        single = env(scenario, **choices)
-        own = {name: value for name, value in choices.items() if name not in OF_WINDOWS}
-        return RuleVectorEnv(num_envs, single, batch(single.batch.found, num_envs, **own), autoreset)
-    return GPUClusterVectorEnv(num_envs, scenario, action=action, autoreset=autoreset, **choices)
+) -> GPUClusterVectorEnv:
+    """Return a batch of environments; the results do not depend on `threads`."""
+    _refuse_unknown(action, choices, "threads")
+    if choices.pop("render_mode", None) is not None:
+        raise ValueError(
+            "render_mode: a vector environment cannot render; create a single environment for rendering"
+        )
+    return GPUClusterVectorEnv(
+        num_envs, make(scenario, action=action, **choices), autoreset=autoreset, threads=threads
+    )
 
 
-def refuse_unknown(action: str, choices: Mapping[str, Any], *usual: type) -> None:
-    """ValueError for no action, TypeError for a keyword that it does not take; both name those that there are.
+def keywords(action: str) -> list[str]:
+    """Return the names of the keywords of an action kind."""
+    names = {"scenario": None}
+    for kind in KEYWORDS[action]:
+        for name, each in signature(kind).parameters.items():
+            if each.kind is each.KEYWORD_ONLY and name != "threads":
+                names[name] = None
+    return list(names)
 
-    usual: classes whose keywords are those of the actions that are not on the rule.
-    """
-    actions = [*modules("envs.actions"), *ON_THE_RULE]
-    if action not in actions:
-        raise ValueError(unknown("action", action, actions))
-    known = keywords(*ON_THE_RULE.get(action, usual))
+
+def _refuse_unknown(action: str, choices: Mapping[str, Any], *more: str) -> None:
+    """Raise ValueError for an unknown action, and TypeError for a keyword that it does not take."""
+    if action not in ENVS:
+        raise ValueError(unknown("action", action, list(ENVS)))
+    known = [*keywords(action), *more]
     for name in choices:
         if name in known:
             continue
-        if name in keywords(*usual, *(kind for kinds in ON_THE_RULE.values() for kind in kinds)):
-            raise TypeError(f"{name} does not go with the action {action!r}, but these: {', '.join(known)}")
+        if any(name in keywords(other) for other in ENVS):
+            raise TypeError(
+                f"keyword {name!r} does not apply to action {action!r}, which takes {', '.join(known)}"
+            )
         raise TypeError(unknown("keyword", name, known))
-
-
-def keywords(*kinds: type) -> dict[str, None]:
-    """Return the names of the keywords that classes take, each once."""
-    found = {
-        name: None
-        for kind in kinds
-        for name, each in signature(kind).parameters.items()
-        if each.kind is each.KEYWORD_ONLY
-    }
-    return {"scenario": None} | found | {"render_mode": None}
-
-
-def without_render_mode(choices: dict[str, Any]) -> dict[str, Any]:
-    """Return the choices of a batch without the mode in which to draw; it has none, ValueError if one is chosen."""
-    if choices.get("render_mode") is not None:
-        raise ValueError(
-            f"render_mode {choices['render_mode']!r}: there is none of a batch; make one environment beside it"
-        )
-    return {name: value for name, value in choices.items() if name != "render_mode"}

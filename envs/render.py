@@ -1,4 +1,4 @@
-"""The cluster as it is now: as text, as an image of nodes and GPUs by job, or as that image in a window."""
+"""Rendering of the cluster: as text, as an image of nodes and GPUs by job, or as that image in a window."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MODES = ["ansi", "rgb_array", "human"]
 WIDTH, HEIGHT = 640, 480
-"""Of an image, pixels."""
+"""Size of an image, pixels."""
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND")
 METADATA = {
     "render_modes": MODES
@@ -23,16 +23,16 @@ METADATA = {
     else MODES[:-1],
     "render_fps": 8,
 }
-"""What an environment tells Gymnasium of its rendering: no window where there is no display."""
+"""Metadata for Gymnasium; without a display, `human` is left out."""
 
 JOBS = ("#56b4e9", "#e6b35a", "#5dbf9f", "#cc79a7", "#8fb8d8", "#c9c35a", "#9a8fd0", "#c98f6b")
-"""Colours of jobs, one after another; the same job has the same colour in all pictures of a window."""
+"""Colours of jobs, by job number modulo 8; a job keeps its colour in all images of a window."""
 LOADING, PAUSING = "#3a3a3a", "#d55e00"
 
 _DPI = 100
-_ACROSS = 32  # GPUs in a row at most; a node with more has several rows
-_QUEUE = 40  # jobs of the queue that are drawn
-_PARTS = (1, 2, 6, 12)  # rows of a cell, so that 1 to 4 jobs can divide it
+_ACROSS = 32  # maximum number of GPUs in a row; a larger node has several rows
+_QUEUE = 40  # number of queued jobs drawn
+_PARTS = (1, 2, 6, 12)  # rows of a GPU's cell by max_share, so that 1 to 4 jobs divide it evenly
 _STATES = {"loading": LOADING, "pausing": PAUSING, "idle": "#eeeeee", "node closed": "#c4c4c4"}
 _NOTHING = "#ffffff"
 _MARGINS = {
@@ -43,11 +43,11 @@ _MARGINS = {
     "bottom": 0.09,
     "hspace": 0.2,
 }
-_MOST_LINES = 64  # rows between which there are lines
+_MOST_LINES = 64  # maximum number of rows with lines between them
 
 
 def text(view: View) -> str:
-    """Return the time, each node's GPUs with the job on each, and how many jobs wait."""
+    """Return the time, the number of running and queued jobs, and a line per node with the job on each GPU."""
     letters = {
         job: ascii_letters[job % len(ascii_letters)] for job in view.gpus.first_owner.tolist() if job >= 0
     }
@@ -62,26 +62,26 @@ def text(view: View) -> str:
 
 
 class Screen:
-    """What an environment is drawn on, in one mode; nothing is loaded or drawn before it is asked for.
+    """Renderer of an environment in one mode; matplotlib is loaded at the first image.
 
-    is_live: whether it shows each moment by itself.
+    is_live: whether the environment renders after every step.
     """
 
     def __init__(self, mode: str | None) -> None:
-        """Take a mode of `MODES`, or None for none; ValueError for another."""
+        """Store a mode of `MODES`, or None for no rendering; ValueError for any other."""
         if mode is not None and mode not in MODES:
             raise ValueError(f"render_mode {mode!r}: expected one of {', '.join(MODES)}")
         self.mode, self.is_live = mode, mode == "human"
         self._picture: Picture | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the picture, which is made again."""
+        """Return the state without the picture, which is created again."""
         return vars(self) | {"_picture": None}
 
     def draw(self, view: View) -> str | np.ndarray | None:
-        """Return the text, or the image, uint8 of shape (HEIGHT, WIDTH, 3), or show that in the window and return None.
+        """Return the text or the image, uint8 (HEIGHT, WIDTH, 3); with `human`, draw it in the window and return None.
 
-        ValueError for a window where there is no display.
+        ValueError with `human` if there is no display.
         """
         match self.mode:
             case None:
@@ -103,13 +103,13 @@ class Screen:
 
 
 class Picture:
-    """A figure of the cluster, drawn anew for each moment: a row of squares a node, the clock above, the queue below.
+    """Figure of the cluster: a row of squares per node, the clock above, the queue below.
 
-    A GPU has the colour of its job, or the colours of those that share it; a job keeps its colour.
+    A GPU has the colour of its job, or the colours of the jobs that share it.
     """
 
     def __init__(self, *, shows: bool) -> None:
-        """Lay the figure out; shows: in a window."""
+        """Create the figure, in a window if `shows`."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
         self._figure = _figure(shows=shows)
@@ -117,7 +117,7 @@ class Picture:
         self._canvas: Any = self._figure.canvas if shows else FigureCanvasAgg(self._figure)
 
     def image(self, view: View) -> np.ndarray:
-        """Draw the cluster as it is now; return the image, but of a window, which has its own, something empty."""
+        """Draw the cluster and return the image; empty if drawn in a window."""
         from matplotlib.patches import Patch
 
         self._figure.clear()
@@ -163,7 +163,7 @@ class Picture:
 
 
 def clock(seconds: float) -> str:
-    """Return a time as days, hours, minutes and seconds."""
+    """Return a time as day, hours, minutes and seconds."""
     days, rest = divmod(int(seconds), 86_400)
     return f"day {days}  {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
 
@@ -219,7 +219,7 @@ def _places(view: View) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lines(axes: Any, view: View, shape: tuple[int, ...]) -> None:
-    """Draw lines between GPUs, if they can be seen, and name some nodes."""
+    """Draw lines between GPUs, unless there are too many, and label up to 16 nodes."""
     parts = _PARTS[view.max_share - 1]
     rows, _ = _places(view)
     tops = np.array([rows[view.gpus.node == node].min() for node in np.unique(view.gpus.node)]) * parts
@@ -240,13 +240,13 @@ def _queue(view: View) -> np.ndarray:
 
 
 def _refuse_without_display() -> None:
-    """Raise ValueError where matplotlib has no window to draw in."""
+    """Raise ValueError if matplotlib has no GUI backend."""
     import matplotlib as mpl
     from matplotlib.backends.registry import BackendFilter, backend_registry
 
     backend, registry = mpl.get_backend(), cast("Any", backend_registry)
     if backend.lower() not in registry.list_builtin(BackendFilter.INTERACTIVE):
         raise ValueError(
-            f"render_mode 'human': matplotlib has no window here (its backend is {backend}): use 'rgb_array', whose "
-            "images a notebook or RecordVideo shows, or start where there is a display and a toolkit such as Tk"
+            f"render_mode 'human': matplotlib has no GUI backend here (it uses {backend}); use render_mode='rgb_array' "
+            "with a notebook or RecordVideo, or run with a display and a GUI toolkit such as Tk"
         )

@@ -1,26 +1,21 @@
-"""Steer the rule over moves: an action sets its weights for the next share of a window's arrivals."""
+"""The action `steer`: set the weights of the rule `union` a few times per window."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box
 
 from gpu_cluster_gym.envs import validation
-from gpu_cluster_gym.envs.observation_spec import Part
-from gpu_cluster_gym.envs.openings import Opening
-from gpu_cluster_gym.envs.rule_batch import CRITIC_SPACE, LOAD_SPACE, RuleBatch, RuleEnv
+from gpu_cluster_gym.envs.batch import UnionBatch, clipped_load, privileged_space
+from gpu_cluster_gym.envs.env import UnionEnv
+from gpu_cluster_gym.envs.spaces import Part
+from gpu_cluster_gym.envs.windows import PreparedWindow
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.kernel.union import steering
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC
-from gpu_cluster_gym.simulator.rule_policy import (
-    HIGHEST,
-    LOWEST,
-    Offsets,
-    arrivals_per_decision,
-    decision_times,
-)
+from gpu_cluster_gym.simulator.rule_policy import Offsets, decision_times
 from gpu_cluster_gym.workloads import Scenario
 
 WEIGHTS = (
@@ -41,113 +36,131 @@ WEIGHTS = (
     "surplus",
     "spanning",
 )
-"""The weights that are steered unless others are named."""
+"""Default weights that an action sets."""
 TRUSTS = ("trust_cores", "trust_times")
-"""Steered too where the scenario names a history."""
-DECISIONS = 12  # a window
+"""Further default weights where the scenario names a history."""
+DECISIONS = 12  # per window
 
 
 def usual_weights(*scenarios: Scenario) -> tuple[str, ...]:
-    """Return the weights that are steered in all of these scenarios unless others are named."""
+    """Return the default weights for all of these scenarios."""
     return (*WEIGHTS, *TRUSTS) if all(each.with_history for each in scenarios) else WEIGHTS
 
 
-class Steering(RuleBatch):
-    """Environments whose actions set the rule's weights: (N, weights) offsets from -1 to 1."""
+class SteerBatch(UnionBatch):
+    """Environments of the action `steer`: actions are offsets of the weights, float (N, weights), from -1 to 1."""
+
+    no_advantage = "does not apply to action 'steer', whose actions set weights instead of choosing a move"
 
     def __init__(
         self,
-        found: Sequence[Opening],
+        windows: Sequence[PreparedWindow],
         count: int,
         *,
         weights: Sequence[str] | None = None,
-        base: Mapping[str, float] | None = None,
-        decisions: int = DECISIONS,
-        every: int | None = None,
+        base_weights: Mapping[str, float] | None = None,
+        decisions_per_window: int = DECISIONS,
+        arrivals_per_decision: int | None = None,
         privileged: bool = False,
+        reward: str = "gain",
+        mask: str = "info",
         threads: int = 1,
     ) -> None:
-        """Make room for so many environments; see `SteerEnv` for the choices.
-
-        ValueError for what is no weight, or out of its bounds, or no number of arrivals.
-        """
-        super().__init__(found, count, threads=threads)
+        """Allocate the records; see `SteerEnv` for the keywords."""
+        super().__init__(windows, count, reward=reward, mask=mask, threads=threads)
         if weights is None:
-            weights = usual_weights(found[0].workload.scenario)
-        rule = changed(found[0].rule, validation.weights("base", base))
-        self.offsets, self.privileged = (
-            Offsets(rule, validation.names("weights", weights)),
-            validation.either("privileged", privileged),
-        )
-        count_of_jobs = len(found[0].episode.jobs)
-        self.every = (
-            arrivals_per_decision(count_of_jobs, validation.whole_number("decisions", decisions))
-            if every is None
-            else validation.whole_number("every", every)
-        )
+            weights = usual_weights(windows[0].workload.scenario)
+        rule = changed(self.reference, validation.weights("base_weights", base_weights))
+        self.offsets = Offsets(rule, validation.names("weights", weights))
+        self.privileged = validation.boolean("privileged", privileged)
+        decisions = validation.whole_number("decisions_per_window", decisions_per_window)
+        if arrivals_per_decision is None:
+            self.every = arrivals_per_decision(len(windows[0].episode.jobs), decisions)
+        else:
+            self.every = validation.whole_number("arrivals_per_decision", arrivals_per_decision)
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
         self.seen_parts = {"load": Part(LOAD)} | ({"critic": Part(CRITIC)} if privileged else {})
-        self.observation_space = (
-            Dict({"load": LOAD_SPACE, "critic": CRITIC_SPACE}) if privileged else LOAD_SPACE
-        )
+        self.seen_space = privileged_space(self.privileged)
         self._until = np.full(count, np.inf)
         self._times: list[np.ndarray] = [np.empty(0)] * count
 
-    def open(self, e: int, opening: Opening) -> None:
-        """Describe the first instant."""
-        self._times[e] = decision_times(opening.episode.jobs["submit_s"], self.every)
-        self.offsets.reset(self.memory[e : e + 1])
+    def open(self, e: int, prepared: PreparedWindow) -> None:
+        """Advance to the first arrival."""
+        self._times[e] = decision_times(prepared.episode.jobs["submit_s"], self.every)
+        self.offsets.begin(self.memory[e : e + 1])
         steering.start(self.states, e, self.memory, self.jobs, *self.rows(slice(None)))
 
-    def step(self, actions: np.ndarray) -> None:
-        """Set each environment's weights, and let it run on."""
+    def _simulate(self, actions: np.ndarray) -> None:
+        """Write each environment's weights, and run the rule to the next decision."""
+        self.more &= ~self.over
         self.offsets.write(self.memory, actions)
         for e, times in enumerate(self._times):
             self._until[e] = times[0] if len(times) else np.inf
             self._times[e] = times[1:]
-        self.in_parts(self._run_on)
+        self.in_threads(self._run)
 
-    def _run_on(self, part: slice) -> None:
+    def _run(self, part: slice) -> None:
         runs = (self.states[part], self.memory[part], self.jobs[part], self._until[part])
         steering.steer(*runs, *self.rows(part))
 
+    def _own(self, actions: np.ndarray) -> np.ndarray:
+        """Return whether all offsets are 0, as in the rule that is steered."""
+        own: np.ndarray = (actions == 0).all(axis=1)
+        return own
+
     def masks(self) -> np.ndarray:
-        """Tell that every offset is legal."""
-        return np.ones((self.count, len(self.offsets.names)), bool)
+        """Return ones, int8 (N, weights): every offset is legal."""
+        return np.ones((self.count, len(self.offsets.names)), np.int8)
 
-    def seen(self) -> Any:
-        """Return the load, with what a critic may see if it was asked for."""
-        load = np.clip(self.load, LOWEST, HIGHEST)
-        return {"load": load, "critic": np.clip(self.critic, LOWEST, HIGHEST)} if self.privileged else load
+    def observe(self) -> Any:
+        """Return the load, with the critic's features if they are shown."""
+        load = clipped_load(self.load)
+        return {"load": load, "critic": clipped_load(self.critic)} if self.privileged else load
 
 
-class SteerEnv(RuleEnv):
-    """Steer the strongest rule made by hand: set its weights a few times in each window of a trace.
+class SteerEnv(UnionEnv):
+    """Steer the rule `union`: set its weights a few times per window.
 
-    ## Observation
-    `load` (Box): totals of the queue, the running jobs and the machines; `columns` names each.
-    With `privileged`, a Dict of `load` and `critic`, which shows how far the window has come and what the default rule
-    had done by then: for a critic, since no scheduler knows it.
+    ## Description
+    `union` (`simulator.rule`) decides every start, pause, migration and reallocation. A step sets its weights, which
+    apply until the next decision; there are `decisions_per_window` decisions, at equal shares of the window's arrivals.
+    `simulator.steered.Steered` is the policy that decides at the same instants.
 
-    ## Action
-    Box: offsets of `weights` from those of the default rule (`simulator.rule_policy`), or of `base`; 1 moves a weight
-    by three times its scale. They hold until the next decision. There are `decisions` of them a window, at like shares
-    of its arrivals; fewer where many jobs come at once. With `every`, there is one after so many arrivals instead.
-    `simulator.rule_policy.Steered` decides at the same instants, as a policy.
+    ## Action Space
+    Box(-1, 1), float32 (weights,): offsets from the weights of the default rule, or of `base_weights`; 1 changes a
+    weight by three times its scale.
 
-    ## Reward
-    `gain`: 100 times the job-seconds won against the default rule on the same window meanwhile, over all of its own;
-    so the return is the percentage by which mean JCT is lower.
+    ## Observation Space
+    Box, float32 (loads,): totals of queue, running jobs and machines; `columns["load"]` names each. With
+    `privileged=True`, Dict of `load` and `critic`: the progress of the window and the results of the default rule up to
+    now, for a critic only, since no scheduler knows them. With `mask="observation"`: Dict of `observations` and
+    `action_mask`, int8 (weights,), all 1.
 
-    ## Start and end
-    A window is drawn at reset, or named by `options={"window": n}`. The episode terminates when all jobs are done;
-    `info` then holds `mean_jct_s` and `jct_ratio`, to the default rule.
+    ## Rewards
+    In units of `info["scale"]`, 1 % of the default rule's total JCT on the window, s:
+    - `gain` (default): job-seconds saved against the default rule. The return is the reduction of mean JCT in percent;
+      -100 where jobs never end.
+    - `jct`: minus the integral of the number of jobs present.
+
+    ## Starting State
+    As for `GPUClusterEnv`; the first decision is when the first job arrives.
+
+    ## Episode End
+    Terminated when all jobs are done. Truncated when jobs never end.
+
+    ## Information
+    As for `GPUClusterEnv`. The reference policy is the default rule; `agrees` is True where all offsets are 0.
 
     ## Arguments
-    workload, scenario, split, count, render_mode: as for `GPUClusterEnv`. start: weights of the default rule that
-    differ from `union`'s, by name. weights: those that are steered, by name. base: weights of the rule that is
-    steered that differ from the default rule's, with which it is compared all the same. decisions: how many a window.
-    every: arrivals from one decision to the next, in place of `decisions`. privileged: whether `critic` is shown too.
+    - `workload`, `scenario`, `split`, `count`, `mask`, `render_mode`: as for `GPUClusterEnv`.
+    - `reward`: `gain` or `jct`, or another module of `envs/rewards`.
+    - `default_weights`: weights of the default rule, the reference policy, that differ from `union`'s, by name.
+    - `base_weights`: weights of the rule that is steered that differ from the default rule's, by name.
+    - `weights`: names of the weights that an action sets.
+    - `decisions_per_window`: number of decisions; fewer where many jobs arrive at once.
+    - `arrivals_per_decision`: arrivals between decisions, instead of `decisions_per_window`.
+    - `privileged`: whether the observation has the part `critic`.
     """
 
-    kind = Steering
+    batch: SteerBatch
+    kind = SteerBatch

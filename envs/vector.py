@@ -1,224 +1,171 @@
-"""Many environments, stepped by one compiled call."""
+"""The vector environment of all action kinds."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
+import pandas as pd
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 
-from gpu_cluster_gym.envs.actions import Stepper
-from gpu_cluster_gym.envs.batch import BatchEnv, Info
-from gpu_cluster_gym.envs.env import GPUClusterEnv
-from gpu_cluster_gym.envs.rewards import Moment
-from gpu_cluster_gym.envs.task import MOST_INSTANTS, refuse_without_pick, why_illegal
-from gpu_cluster_gym.envs.threads import in_parts
+from gpu_cluster_gym.envs.batch import FINAL_INFO, Batch, Info
+from gpu_cluster_gym.envs.env import ClusterEnv
+from gpu_cluster_gym.envs.spaces import NamedParts, row
 from gpu_cluster_gym.envs.validation import whole_number
-from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, tier
-from gpu_cluster_gym.simulator.kernel.slots.sight import sight_dtype
-from gpu_cluster_gym.simulator.kernel.slots.stepping import (
-    BEGIN,
-    DONE,
-    ENDLESS,
-    INSTANTS,
-    JOB_SECONDS,
-    LEAVE,
-    NOW,
-    OWN_CHOICE,
-    QUEUED,
-)
-from gpu_cluster_gym.simulator.slots import parts_of, width
-from gpu_cluster_gym.traces import find
+from gpu_cluster_gym.envs.windows import member_seeds, window_number, window_option
+from gpu_cluster_gym.traces import unknown
 
 
-class GPUClusterVectorEnv(BatchEnv):
-    """Step `num_envs` environments `GPUClusterEnv`, each on a window of its own, by one compiled call.
+class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
+    """Step `num_envs` environments, each on a window of its own, by one compiled call.
 
-    Everything is that of the single environment, bit for bit: keywords, windows drawn, observations, rewards, ends and
-    `info`, of which each entry is an array over the environments, with `_entry` telling for which it holds. The action
-    must be one that the kernel steps, `pick` or `primitive`; others go by `gymnasium.make_vec(...,
-    vectorization_mode="sync")`. Without an observation named, picks see `slots` and primitives `tables`. threads: that
-    share the work. Seeds, windows and autoreset: see `BatchEnv`.
+    Observations, rewards, ends and infos are those of single environments, bit for bit; each entry of `info` is an
+    array over the environments, and `_entry` is True where it holds.
+
+    `reset(seed=s)` seeds environment i by `windows.member_seeds(s, num_envs)[i]`, so that batches with different seeds
+    share no random stream; a list names the seed of each. `options={"window": n}` names a window for all, or a list
+    names one for each.
+
+    autoreset: Gymnasium's modes. `NextStep`: an environment that has ended is reset in its next step, whose action is
+    ignored. `SameStep`: it is reset at once; the last observation and info are `final_obs` and `final_info`.
+    `Disabled`: it is left unchanged until `reset(options={"reset_mask": mask})`, mask being bool (num_envs,), or
+    `begin`.
     """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium's own pattern
+        "render_modes": [],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
 
     def __init__(
         self,
-        num_envs: int = 1,
-        scenario: Mapping[str, Any] | None = None,
+        num_envs: int,
+        env: ClusterEnv,
         *,
         autoreset: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        action: str = "pick",
-        observation: str | None = None,
         threads: int = 1,
-        **choices: Any,
     ) -> None:
-        """Choose the windows, as `GPUClusterEnv` does; nothing is simulated before the first reset."""
-        threads = whole_number("threads", threads)
-        observation = what_is_written(action, observation)
-        super().__init__(
-            num_envs, GPUClusterEnv(scenario, action=action, observation=observation, **choices), autoreset
-        )
-        self.task, self._threads = self.env.task, threads
-        counts = [len(load.jobs) for load in self.task.workloads.values()]
-        refuse_several_sizes(counts)
-        self._states = self.task.template(self.task.windows[0]).states[:1].repeat(num_envs + 1)
-        self._jobs = np.zeros((num_envs, max(counts)), JOB)
-        self._stepper = self._make_stepper()
-        self._scales = np.ones(num_envs)
-        self._counts = np.ones(num_envs, np.int64)  # jobs
-        self._illegal = np.zeros(num_envs, np.int64)
+        """Make a batch like a single environment, on the same windows. threads: that share the work."""
+        num_envs = whole_number("num_envs", num_envs)
+        if autoreset not in (modes := {*AutoresetMode, *(mode.value for mode in AutoresetMode)}):
+            known = [mode for mode in modes if type(mode) is str]
+            raise ValueError(unknown("autoreset", str(autoreset), known))
+        self.num_envs, self.env = num_envs, env
+        self.autoreset = AutoresetMode(autoreset)
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset}
+        self.batch: Batch = env.kind(env.batch.windows, num_envs, threads=threads, **env.choices)
+        self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
+        self.seen_parts = env.seen_parts
+        self.observation_space = batch_space(env.observation_space, num_envs)
+        self.action_space = batch_space(env.action_space, num_envs)
+        self._rngs: list[np.random.Generator | None] = [None] * num_envs
 
-    def _make_stepper(self) -> Stepper:
-        """Return what steps the environments, all of which have this number of slots, GPUs and nodes."""
-        env, first = self.env, self._states[0]
-        size, self._parts = width(env.queue_slots), dict[str, slice]()
-        if self.task.observation.shows_running:
-            self._parts = parts_of(env.queue_slots, env.running_slots, first.num_gpus, first.num_nodes)
-            size = self._parts["free_cores"].stop
-        self._shown = np.zeros((self.num_envs, size), np.float32)
-        sights = np.zeros(self.num_envs, sight_dtype(self._states.dtype))
-        listed = np.full((self.num_envs, env.queue_slots + env.running_slots), -1, np.int64)
-        records = self._states, self._jobs, sights
-        found: Stepper = self.task.action.stepper(records, listed, self._shown, env.queue_slots)
-        return found
+    @property
+    def window_numbers(self) -> np.ndarray:
+        """Number of each environment's window: int64 (num_envs,)."""
+        return self.batch.numbers[self.batch.window]
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, Info]:
+        """Begin a window in every environment, or where the option `reset_mask` is True; named windows or random ones.
+
+        With a mask, `_entry` of the info is True for the environments that have been reset.
+        """
+        options = dict(options or {})
+        which = self._selected(options.pop("reset_mask", None))
+        seeds = member_seeds(seed, self.num_envs) if isinstance(seed, int | np.integer) else seed
+        if seeds is not None and len(seeds) != self.num_envs:
+            raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments")
+        wanted = window_option(options, self.env.split)
+        named = np.broadcast_to(np.asarray(wanted, object), (self.num_envs,))
+        self.begin(which, seeds, named.tolist())
+        info, begun = self.info(), np.isin(np.arange(self.num_envs), which)
+        return self.observations(), info | {name: begun for name in info if name.startswith("_")}
+
+    def begin(
+        self,
+        which: Sequence[int],
+        seeds: Sequence[int | None] | None = None,
+        numbers: Sequence[int | None] | None = None,
+    ) -> None:
+        """Reset some environments; seeds and window numbers are by environment, None for any."""
+        for i in which:
+            if seeds is not None and (seed := seeds[i]) is not None:
+                self._rngs[i], _ = seeding.np_random(int(seed))
+            number = window_number(self.env.windows, None if numbers is None else numbers[i], self._rng(i))
+            self.batch.begin(i, self.env.windows.index(number))
+
+    def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Info]:
+        """Take a step in every environment; ValueError, with nothing changed, if an action is illegal."""
+        batch = self.batch
+        if len(actions) != self.num_envs:
+            raise ValueError(f"{len(actions)} actions for {self.num_envs} environments")
+        ended = np.flatnonzero(batch.over)
+        batch.step(actions)
+        if len(ended) and self.autoreset is AutoresetMode.NEXT_STEP:
+            self.begin(ended.tolist())
+        rewards, terminated, truncated = batch.rewards.copy(), batch.terminated.copy(), batch.truncated.copy()
+        info = self.info()
+        self._add_final(info, terminated)
+        if self.autoreset is AutoresetMode.SAME_STEP and batch.over.any():
+            info = self._restart(info)
+        return self.observations(), rewards, terminated, truncated, info
 
     def observations(self) -> Any:
-        """Return what is seen now, a row an environment."""
-        if not self._parts:
-            return self._shown.copy()
-        return {name: self._shown[:, part].copy() for name, part in self._parts.items()}
+        """Return the current observations, as new arrays."""
+        return self.batch.observations()
 
-    def _step(self, actions: np.ndarray) -> None:
-        """Carry out actions, divided among threads."""
-        each = -(-self.num_envs // self._threads)
-        in_parts(lambda part: self._stepper.step(actions, part), self.num_envs, self._threads, each)
+    def info(self) -> Info:
+        """Return the current information, as new arrays."""
+        info = self.batch.info()
+        return info | {f"_{name}": np.ones(self.num_envs, bool) for name in info}
 
     def action_masks(self) -> np.ndarray:
-        """Tell which actions are legal now: bool (num_envs, actions)."""
-        return self._stepper.masks.astype(bool)
+        """Return the legal actions: bool (num_envs, actions); all True for continuous actions."""
+        return self.batch.masks().astype(bool)
 
-    def results(self, i: int) -> Any:
-        """Return the results table of an environment's episode, which has ended."""
-        load = self.task.workloads[int(self.numbers[i])]
-        episode = load.episode()
-        episode.states[0] = self._states[i]
-        return load.results(episode)
+    def results(self, i: int) -> pd.DataFrame:
+        """Return the results table of an environment whose episode has terminated."""
+        return self.batch.results(i)
 
-    def _lay_out(self, which: Sequence[int]) -> None:
-        actions = np.full(self.num_envs, LEAVE)
-        for i in which:
-            template = self.task.template(int(self.numbers[i]))
-            self._states[i] = template.states[0]
-            write_over(self._jobs[i, : len(template.jobs)], template.jobs)
-            self._stepper.forget(i)
-            self._counts[i] = len(template.jobs)
-            self._scales[i] = self.task.base_jct(int(self.numbers[i]))
-            self._illegal[i] = 0
-            actions[i] = BEGIN
-        self._step(actions)
+    def _selected(self, mask: Any) -> Sequence[int]:
+        """Return the environments that a mask selects, all for None; ValueError for an invalid or empty mask."""
+        if mask is None:
+            return range(self.num_envs)
+        found = np.asarray(mask)
+        if found.dtype != bool or found.shape != (self.num_envs,) or not found.any():
+            raise ValueError(f"reset_mask: expected {self.num_envs} bools, at least one True, not {mask!r}")
+        selected: list[int] = np.flatnonzero(found).tolist()
+        return selected
 
-    def _play(self, actions: np.ndarray) -> tuple[np.ndarray, Info]:
-        chosen = self._legal(np.asarray(actions, np.int64))
-        chosen[self._over] = LEAVE
-        outcomes = self._stepper.outcomes
-        before, choices = moments(outcomes), outcomes[:, OWN_CHOICE].copy()
-        advantages = self._advantages(chosen, choices) if self.task.looks_ahead else None
-        self._step(chosen)
-        after, stepped = moments(outcomes), chosen != LEAVE
-        rewards = self.task.reward(before, chosen, after, lambda: advantages) / self._scales
-        told = {"elapsed": np.where(stepped, after.now - before.now, 0.0), "_elapsed": stepped}
-        if self.env.picks:
-            told |= {"agrees": (chosen == choices) & stepped, "_agrees": stepped}
-        return rewards, told
+    def _rng(self, i: int) -> np.random.Generator:
+        """Return the generator that draws the windows of an environment."""
+        rng = self._rngs[i]
+        if rng is None:
+            rng, _ = seeding.np_random()
+            self._rngs[i] = rng
+        return rng
 
-    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
-        outcomes = self._stepper.outcomes
-        terminated = outcomes[:, DONE] > 0
-        stuck = (outcomes[:, ENDLESS] > 0) | (outcomes[:, INSTANTS] >= MOST_INSTANTS * self._counts)
-        return terminated, stuck & ~terminated
+    def _add_final(self, info: Info, terminated: np.ndarray) -> None:
+        """Add the final information of terminated episodes, if there are any."""
+        if not terminated.any():
+            return
+        final = np.zeros((len(FINAL_INFO), self.num_envs))
+        for i in np.flatnonzero(terminated).tolist():
+            final[:, i] = self.batch.final_info(i)
+        for name, values in zip(FINAL_INFO, final, strict=True):
+            info |= {name: values, f"_{name}": terminated}
 
-    def _told_at_the_end(self, i: int) -> tuple[float, float]:
-        count = self._counts[i]
-        mean = float((self._states["finish_s"][i, :count] - self._jobs["submit_s"][i, :count]).mean())
-        return mean, mean / self._scales[i]
-
-    def _legal(self, actions: np.ndarray) -> np.ndarray:
-        """Return the actions; the first legal ones in place of others, where that is forgiven."""
-        wrong = illegal(actions, self._stepper.masks) & ~self._over
-        if not wrong.any():
-            return actions.copy()
-        if not self.env.forgives:
-            refuse(actions, wrong, self._stepper.masks.shape[1])
-        self._illegal += wrong
-        return np.where(wrong, self._stepper.masks.argmax(axis=1), actions)
-
-    def _advantages(self, chosen: np.ndarray, choices: np.ndarray) -> np.ndarray:
-        """Return by how many discounted job-seconds each action beats the base policy's own."""
-        values = np.zeros(self.num_envs)
-        for i in np.flatnonzero((chosen != choices) & (chosen != LEAVE)).tolist():
-            job = self._stepper.job_of(i, int(chosen[i]))
-            jobs = self._jobs[i, : self._counts[i]]
-            values[i] = calls.advantage(self._states, i, self.num_envs, jobs, job, self.env.tau_s)
-        return values
-
-    def info(self) -> dict[str, Any]:
-        """Return what is told of the environments as they are now."""
-        unseen = np.maximum(self._stepper.outcomes[:, QUEUED].astype(np.int64) - self.env.queue_slots, 0)
-        info: dict[str, Any] = {
-            "scale": self._scales.copy(),
-            "unseen": unseen,
-            "split": self._splits.copy(),
-            "window": self.numbers.copy(),
-            "action_mask": self._stepper.masks.copy(),
-        }
-        if self.env.forgives:
-            info["illegal"] = self._illegal.copy()
-        return info | {f"_{name}": self._everywhere for name in info}
-
-
-def refuse_several_sizes(counts: Sequence[int]) -> None:
-    """ValueError where windows of so many jobs have records of several sizes."""
-    sizes = sorted({tier(count, nodes=1, gpus=1).jobs for count in counts})
-    if len(sizes) > 1:
-        raise ValueError(
-            f"windows of {min(counts):,} to {max(counts):,} jobs cannot stand in one batch, since records have room "
-            f"for {' or '.join(f'{size:,}' for size in sizes)} jobs: use vectorization_mode='sync', or other `jobs`"
-        )
-
-
-def write_over(records: np.ndarray, others: np.ndarray) -> None:
-    """Write other records of the same type over these, all bytes at once: field by field it takes ten times as long."""
-    records.view(np.uint8)[:] = others.view(np.uint8)
-
-
-def illegal(actions: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Tell of each environment whether its action is illegal."""
-    inside = (actions >= 0) & (actions < masks.shape[1])
-    wrong: np.ndarray = ~inside | (masks[np.arange(len(masks)), np.where(inside, actions, 0)] == 0)
-    return wrong
-
-
-def refuse(actions: np.ndarray, wrong: np.ndarray, count: int) -> NoReturn:
-    """ValueError for the first action that is wrong, of so many that there are."""
-    i = int(wrong.argmax())
-    raise ValueError(f"environment {i}: {why_illegal(int(actions[i]), count)}")
-
-
-def moments(outcomes: np.ndarray) -> Moment:
-    """Return the moments at which environments are, an array a field."""
-    return Moment(outcomes[:, NOW].copy(), outcomes[:, JOB_SECONDS].copy())
-
-
-def what_is_written(action: str, observation: str | None) -> str:
-    """Return what environments of an action see in a batch, as named or usual; ValueError for what is only single."""
-    stepper: type[Stepper] | None = getattr(find("envs.actions", action, "action"), "stepper", None)
-    if stepper is None:
-        raise ValueError(f"action {action!r} is not stepped in batches: use vectorization_mode='sync'")
-    shown = observation or stepper.shows[0]
-    find("envs.observations", shown, "observation")
-    refuse_without_pick(action, shown)
-    if shown not in stepper.shows:
-        raise ValueError(
-            f"observation {shown!r} is not written in batches for {action!r}: use vectorization_mode='sync'"
-        )
-    return shown
+    def _restart(self, final: Info) -> Info:
+        """Reset the environments that have ended; return the new info, with the last one in `final_info`."""
+        ended, seen = self.batch.over.copy(), self.observations()
+        last = np.full(self.num_envs, None, object)
+        for i in np.flatnonzero(ended).tolist():
+            last[i] = row(seen, i)
+        self.begin(np.flatnonzero(ended).tolist())
+        info: dict[str, Any] = self.info()
+        info |= {"final_obs": last, "_final_obs": ended}
+        mine = {name: value & ended for name, value in final.items() if name.startswith("_")}
+        return info | {"final_info": final | mine, "_final_info": ended}

@@ -1,4 +1,4 @@
-"""The tables of docs/environment.md, made of the code; `python -m docs.pages.environment` writes them."""
+"""Tables of docs/environment.md, generated from the code by `python -m docs.pages.environment`."""
 
 import re
 from collections.abc import Callable
@@ -13,49 +13,62 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 from docs.pages.fill import filled
 from docs.pages.markdown import table
-from docs.pages.policies import said
-from gpu_cluster_gym.envs.env import GPUClusterEnv
-from gpu_cluster_gym.envs.observation_spec import apart
-from gpu_cluster_gym.envs.registration import ON_THE_RULE, make, make_vec
+from gpu_cluster_gym.envs.registration import ENVS, KEYWORDS, make_vec
+from gpu_cluster_gym.envs.spaces import split
 from gpu_cluster_gym.evaluation.command import first_sentence
-from gpu_cluster_gym.traces import find, modules
+from gpu_cluster_gym.traces import modules
 
 PAGE = Path(__file__).parent.parent / "environment.md"
 COLUMNS_PAGE = PAGE.with_name("observations.md")
 SHOWN: dict[str, dict[str, Any]] = {
-    'observation="tables"': {"action": "primitive"},
-    'observation="slots"': {"action": "pick", "observation": "slots"},
-    'observation="elastic"': {"action": "elastic", "observation": "elastic"},
+    'observation="slots"': {},
+    'observation="tables"': {"observation": "tables"},
     'action="moves"': {"action": "moves"},
     'action="steer"': {"action": "steer", "privileged": True},
 }
-"""The keywords that make the environments whose spaces are shown."""
+"""Keywords of the environments whose spaces are shown."""
+SPACES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    'plain, placed_by="agent"': {"placed_by": "agent"},
+    'plain, victims_by="agent"': {"victims_by": "agent"},
+    "plain, both": {"placed_by": "agent", "victims_by": "agent"},
+    "moves": {"action": "moves"},
+    "steer": {"action": "steer"},
+}
+"""Keywords of the environments whose action spaces are shown."""
+CHOICES = {
+    "plain": "start queue slot k, or wait; rules choose the place and the victims",
+    'plain, placed_by="agent"': "start queue slot k by placement rule p, number 3 k + p, or wait",
+    'plain, victims_by="agent"': "start queue slot k, pause running slot r, or wait",
+    "plain, both": "start queue slot k by placement rule p, pause running slot r, or wait",
+    "moves": "choose a move from the list of `union`",
+    "steer": "set weights of `union`",
+}
+"""Meaning of each action space."""
 
 
 @cache
 def made(which: str) -> Any:
-    """Return one of the environments whose spaces are shown, with one window."""
+    """Return an environment whose spaces are shown, with one window."""
     return gymnasium.make("gpu_cluster_gym:GPUCluster-v2", count=1, **SHOWN[which]).unwrapped
 
 
 def actions() -> str:
-    """Return the table of the action spaces, as they are with the keywords left as they are."""
+    """Return the table of the action spaces, with all other keywords at their defaults."""
     rows = []
-    for which, keywords in SHOWN.items():
-        space, kind = made(which).action_space, keywords["action"]
-        of_rule = ON_THE_RULE.get(kind)
-        is_what = of_rule[0].__doc__ if of_rule else f"{find('envs.actions', kind, 'action').__doc__}"
+    for name, chosen in SPACES.items():
+        space: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", count=1, **chosen).unwrapped.action_space
         shape = f"Discrete({space.n})" if isinstance(space, Discrete) else in_words(space)
-        rows.append((f"`{kind}`", f"`{shape}`", cleandoc(is_what or "").partition("\n")[0].rstrip(".")))
-    return table(("`action`", "space", "is"), rows)
+        rows.append((f"`{name}`", f"`{shape}`", CHOICES[name]))
+    return table(("`action`", "space", "meaning"), rows)
 
 
 def observations() -> str:
-    """Return the table of the parts of observations, with shapes and bounds, and which environments show each."""
+    """Return the table of the parts of observations, with shapes, bounds and the environments that show each."""
     shown: dict[tuple[str, str, str], list[str]] = {}
     for which in SHOWN:
         env = made(which)
-        low, high = (apart(env.seen_parts, corner(env.observation_space, side)) for side in ("low", "high"))
+        low, high = (split(env.seen_parts, corner(env.observation_space, side)) for side in ("low", "high"))
         for name, shape in env.shapes.items():
             bounds = f"{low[name].min():.4g} to {high[name].max():.4g}"
             shown.setdefault((name, f"`{shape}`", bounds), []).append(f"`{which}`")
@@ -64,87 +77,90 @@ def observations() -> str:
 
 
 def linked(part: str) -> str:
-    """Return the name of a part, with a link to its columns where these have a table."""
+    """Return the name of a part, linked to the table of its columns if there is one."""
     text = COLUMNS_PAGE.read_text(encoding="utf-8")
     heading = re.search(rf"^## (`{part}`.*)$", text, re.MULTILINE)
     return f"[`{part}`]({COLUMNS_PAGE.name}#{slug(heading[1])})" if heading else f"`{part}`"
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub and MkDocs both make it."""
+    """Return the anchor that GitHub and MkDocs give to a heading."""
     return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
 
 
 def corner(space: Any, side: str) -> Any:
-    """Return the least or the most that an observation can be."""
+    """Return the lower or upper bounds of an observation space, as an observation."""
     if isinstance(space, Dict):
         return {name: getattr(each, side) for name, each in space.items()}
     return getattr(space, side)
 
 
 def in_words(space: Box) -> str:
-    """Return a box as one writes it."""
+    """Return a box in short notation."""
     return f"Box({np.min(space.low):g}, {np.max(space.high):g}, {space.shape}, {space.dtype})"
 
 
 def rewards() -> str:
-    """Return the table of the rewards that there are modules of."""
+    """Return the table of the modules of rewards."""
     return table(
-        ("`reward`", "is"),
+        ("`reward`", "meaning"),
         ((f"`{name}`", first_sentence("envs.rewards", name)) for name in modules("envs.rewards")),
     )
 
 
 def arguments() -> str:
-    """Return the keywords of `gymnasium.make`, for which actions each is, its default and its meaning."""
-    others = ", ".join(f"`{name}`" for name in modules("envs.actions"))
-    found: dict[str, tuple[list[str], list[str], str]] = {}
-    for of, kinds in {
-        others: (GPUClusterEnv, make),
-        **{f"`{name}`": (*kinds, make) for name, kinds in ON_THE_RULE.items()},
-    }.items():
-        parameters = [
-            each for kind in kinds for each in signature(kind).parameters.values() if is_choice(each)
-        ]
-        told = said(
-            cleandoc(kinds[0].__doc__ or "").partition("## Arguments")[2], [each.name for each in parameters]
-        )
-        for each in parameters:
-            which, default, _ = found.setdefault(each.name, ([], [], told.get(each.name, "")))
-            which += [of] if of not in which else []
-            default += [shown] if (shown := f"`{each.default!r}`") not in default else []
+    """Return the table of the keywords of `gymnasium.make`: the actions that take each, its default and meaning."""
+    found: dict[str, tuple[list[str], list[str], str]] = {
+        "action": (list(ENVS), ["`'plain'`"], "`plain`, `moves` or `steer`")
+    }
+    for action, env in ENVS.items():
+        meanings = dict(re.findall(r"^- `(\w+)`: (.*)$", arguments_of(env), re.MULTILINE))
+        for each in (each for kind in KEYWORDS[action] for each in signature(kind).parameters.values()):
+            if not is_choice(each):
+                continue
+            actions, defaults, _ = found.setdefault(
+                each.name, ([], [], meanings.get(each.name, "").rstrip("."))
+            )
+            actions += [action] if action not in actions else []
+            defaults += [shown] if (shown := f"`{each.default!r}`") not in defaults else []
     rows = (
         (
             f"`{name}`",
-            "all" if len(which) == 1 + len(ON_THE_RULE) else ", ".join(which),
-            " or ".join(default),
-            meant,
+            "all" if len(actions) == len(ENVS) else ", ".join(f"`{each}`" for each in actions),
+            " or ".join(defaults),
+            meaning,
         )
-        for name, (which, default, meant) in found.items()
+        for name, (actions, defaults, meaning) in found.items()
     )
-    return table(("keyword", "with `action`", "default", "is"), rows)
+    return table(("keyword", "with `action`", "default", "meaning"), rows)
+
+
+def arguments_of(env: type) -> str:
+    """Return the section `Arguments` of a docstring, an argument a line."""
+    section = cleandoc(env.__doc__ or "").partition("## Arguments")[2]
+    return re.sub(r"\n\s+", " ", section)
 
 
 def is_choice(parameter: Parameter) -> bool:
-    """Tell whether a parameter is a keyword of the environment that users give."""
+    """Return whether a parameter is a keyword of the environment for users."""
     by_name = parameter.kind is Parameter.KEYWORD_ONLY and parameter.name != "threads"
     return by_name or parameter.name == "scenario"
 
 
 def of_vectors() -> str:
-    """Return the keywords that `gymnasium.make_vec` has besides."""
+    """Return the table of the further keywords of `gymnasium.make_vec`."""
     rows = (
         (f"`{each.name}`", f"`{getattr(each.default, 'value', each.default)!r}`")
         for each in signature(make_vec).parameters.values()
-        if each.kind is not Parameter.VAR_KEYWORD and each.name != "scenario"
+        if each.kind is not Parameter.VAR_KEYWORD and each.name not in ("scenario", "action")
     )
-    return table(("keyword", "default"), (*rows, ("`threads`", "`1`")))
+    return table(("keyword", "default"), rows)
 
 
 def presets() -> str:
-    """Return the ids that are registered for named workloads, with what each workload is."""
+    """Return the table of the ids of named workloads, with a description of each workload."""
     return table(
-        ("id", "is"),
+        ("id", "meaning"),
         ((f"`GPUCluster-{name}-v2`", first_sentence("workloads", name)) for name in modules("workloads")),
     )
 
@@ -157,7 +173,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "of vectors": of_vectors,
     "presets": presets,
 }
-"""What makes each table, by the name in its marks."""
+"""Function that returns each table, by the name in its marks."""
 
 
 if __name__ == "__main__":

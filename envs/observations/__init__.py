@@ -1,6 +1,17 @@
-"""What an agent sees: a module for each kind, with one attribute `observation`.
+"""Observations of the action `plain`: a module for each, with one attribute `observation`.
 
-An observation kind has `space(slots, view)`; `parts(slots, view)`, by which every column has a name
-(`envs.observation_spec`); a call `(slots, view, mask)` that returns new arrays; and `shows_running`: whether that reads
-the slots of running jobs.
+An observation has `parts(sizes)`, the name, shape and columns of each part (`envs.spaces.Part`); `space(sizes)`; and a
+call `(rows, sizes)` that returns new arrays from the rows that the kernel writes, float32 (..., n), whose layout
+`simulator.slots.Slots` describes. `only_queue` is True where it reads no further than the part about the queue.
 """
+
+from typing import NamedTuple
+
+
+class Sizes(NamedTuple):
+    """Numbers of slots and machines."""
+
+    queue_slots: int
+    running_slots: int
+    gpus: int
+    nodes: int

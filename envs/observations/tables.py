@@ -1,45 +1,42 @@
-"""The cluster, the queue and the running jobs, a vector each."""
+"""The cluster, the queue slots and the running slots, a vector each."""
 
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from gpu_cluster_gym.envs.observation_spec import Part, numbered
-from gpu_cluster_gym.envs.observations import _bounds
-from gpu_cluster_gym.envs.slots import Slots
+from gpu_cluster_gym.envs.observations import Sizes
+from gpu_cluster_gym.envs.spaces import Part, features, numbered
 from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
-from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.slots import parts_of
 
 
-class Tables:
-    """Free memory of each GPU (share), free cores of each node (share), slots of both kinds, totals.
+class TablesObservation:
+    """Dict of free memory of each GPU and free cores of each node (shares), queue, running jobs, and totals.
 
-    `queue` and `running` are tables row by row: `env.unwrapped.parts(observation)["queue"]` has a row a slot.
+    `queue` and `running` are flattened tables: `env.unwrapped.parts(observation)["queue"]` has a row per slot.
     """
 
-    shows_running = True
+    only_queue = False
 
-    def parts(self, slots: Slots, view: View) -> dict[str, Part]:
-        """Return the parts with the names of their columns."""
+    def parts(self, sizes: Sizes) -> dict[str, Part]:
+        """Return the parts by name."""
         return {
-            "free_memory": Part(numbered("gpu", len(view.gpus.node))),
-            "free_cores": Part(numbered("node", len(view.nodes.cores))),
-            "queue": Part(QUEUE_FEATURES, len(slots.queue)),
-            "running": Part(RUNNING_FEATURES, len(slots.running)),
+            "free_memory": Part(numbered("gpu", sizes.gpus)),
+            "free_cores": Part(numbered("node", sizes.nodes)),
+            "queue": Part(QUEUE_FEATURES, sizes.queue_slots),
+            "running": Part(RUNNING_FEATURES, sizes.running_slots),
             "totals": Part(TOTALS),
         }
 
-    def space(self, slots: Slots, view: View) -> Dict:
+    def space(self, sizes: Sizes) -> Dict:
         """Return the observation space."""
-        sizes = {name: part.size for name, part in self.parts(slots, view).items()}
-        shares = {
-            name: Box(0.0, 1.0, (sizes.pop(name),), np.float32) for name in ("free_memory", "free_cores")
-        }
-        return Dict({**shares, **{name: _bounds.features(size) for name, size in sizes.items()}})
+        shares = {"free_memory": sizes.gpus, "free_cores": sizes.nodes}
+        boxes = {name: Box(0.0, 1.0, (size,), np.float32) for name, size in shares.items()}
+        others = {name: features(part.size) for name, part in self.parts(sizes).items() if name not in shares}
+        return Dict({**boxes, **others})
 
-    def __call__(self, slots: Slots, view: View, mask: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the tables as they are now."""
-        shown = slots.shown.copy()
-        return {name: shown[part] for name, part in slots.parts.items()}
+    def __call__(self, rows: np.ndarray, sizes: Sizes) -> dict[str, np.ndarray]:
+        """Return the vectors by name: float32 (..., size)."""
+        return {name: rows[..., part].copy() for name, part in parts_of(*sizes).items()}
 
 
-observation = Tables()
+observation = TablesObservation()

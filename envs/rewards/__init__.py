@@ -1,21 +1,12 @@
-"""What an agent is paid: a module for each kind, with one function `reward(before, action, after, rollout)`.
+"""Rewards: a module for each, with one function `reward`.
 
-`before` and `after` are moments of the episode; `action` is the number chosen; `rollout()` returns by how many
-job-seconds, discounted in time, the action beats the base policy's own choice. Rewards are divided by the window's
-scale. For a batch of environments each number is an array over them, and so is the reward.
+Its parameters name the quantities that it needs of a step, each a float64 array over the environments:
+
+- `job_seconds`: integral of the number of jobs present during the step.
+- `gain`: the same integral in the run of the reference policy, minus `job_seconds`; the rest of that run counts in the
+  last step.
+- `advantage`: discounted job-seconds by which the action beats the reference policy's own choice, in simulated futures;
+  not available for every action.
+
+All are in units of `info["scale"]` job-seconds. The function returns the rewards, float64 (N,).
 """
-
-from typing import NamedTuple
-
-import numpy as np
-
-Number = float | np.ndarray
-
-
-class Moment(NamedTuple):
-    """A moment of an episode."""
-
-    now: Number
-    """s"""
-    job_seconds: Number
-    """Integral of the number of jobs present since the start."""

@@ -1,16 +1,14 @@
-"""By how much the action beats the base policy's own choice, measured by simulating both futures.
+"""Advantage of the action over the reference policy's own choice, measured by simulating both futures.
 
-The performance difference lemma: with time constant tau, J(policy) - J(base policy) is the expected discounted sum of
-the base policy's advantages along the policy's path. It is 0 whenever the action is the base policy's own.
-Undiscounted, the rewards of an episode add up to the base policy's total JCT minus the policy's. The true future is
-used as any simulator uses it; no policy sees it.
+Performance difference lemma: with time constant tau, J(policy) - J(reference) is the expected discounted sum of the
+reference policy's advantages along the policy's path. The advantage is 0 whenever the action is the reference policy's
+own choice. Undiscounted, with the true futures of action `plain`, the rewards of an episode add up to the reference
+policy's total JCT minus the agent's. Futures are used for rewards only; no policy observes them.
 """
 
-from collections.abc import Callable
-
-from gpu_cluster_gym.envs.rewards import Moment, Number
+import numpy as np
 
 
-def reward(before: Moment, action: Number, after: Moment, rollout: Callable[[], Number]) -> Number:
+def reward(advantage: np.ndarray) -> np.ndarray:
     """Return the advantage in discounted job-seconds."""
-    return rollout()
+    return advantage

@@ -59,7 +59,7 @@ def test_a_failed_write_keeps_the_agent_before(saved: Path, monkeypatch: pytest.
 
 
 def test_other_features_are_refused(saved: Path) -> None:
-    rewrite(saved, {"layout": checkpoint.LAYOUTS["pick"] | {"totals": ["free_share"]}})
+    rewrite(saved, {"layout": checkpoint.LAYOUTS["plain"] | {"totals": ["free_share"]}})
     with pytest.raises(ValueError, match=r"observation format \(totals\) has changed .*: retrain the agent"):
         load_policy(saved)
 

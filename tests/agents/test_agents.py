@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gpu_cluster_gym.agents.checkpoint import Agent, policy_of
-from gpu_cluster_gym.agents.pick import play
+from gpu_cluster_gym.agents.plain import play
 from gpu_cluster_gym.agents.slot_network import Observation
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.workloads import Scenario
@@ -70,7 +70,7 @@ def test_an_empty_slot_changes_nothing(scenario: Scenario) -> None:
 def test_an_untrained_agent_is_its_base_policy(scenario: Scenario) -> None:
     envs = batch_of(scenario)
     table, agreement = play(envs, opinionated(sure=0.0))
-    load = envs.task.workloads[envs.task.windows[0]]
+    load = envs.batch.windows[0].workload
     pd.testing.assert_frame_equal(table, load.results(run(TINY.base_policy, load.episode())))
     assert agreement == 1.0
 
@@ -79,7 +79,7 @@ def test_the_policy_is_the_environment_played_greedily(scenario: Scenario) -> No
     envs, network = batch_of(scenario), opinionated()
     table, agreement = play(envs, network)
     learned = policy_of(Agent(network, TINY, scenario))
-    load = envs.task.workloads[envs.task.windows[0]]
+    load = envs.batch.windows[0].workload
     pd.testing.assert_frame_equal(table, load.results(run(learned, load.episode())))
     assert agreement < 0.9
 
@@ -88,7 +88,9 @@ def test_windows_side_by_side_are_windows_one_by_one(scenario: Scenario) -> None
     envs, network = batch_of(scenario, 2), opinionated()
     together, _ = play(envs, network)
     learned = policy_of(Agent(network, TINY, scenario))
-    alone = [load.results(run(learned, load.episode())) for load in envs.task.workloads.values()]
+    alone = [
+        load.results(run(learned, load.episode())) for load in (each.workload for each in envs.batch.windows)
+    ]
     pd.testing.assert_frame_equal(together, pd.concat(alone, ignore_index=True))
 
 

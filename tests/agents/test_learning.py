@@ -17,13 +17,13 @@ from stable_baselines3 import PPO
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.callbacks import Validated
 from gpu_cluster_gym.agents.learn import learn, learner_of
-from gpu_cluster_gym.agents.pick import PickLearner
+from gpu_cluster_gym.agents.plain import PlainLearner
 from gpu_cluster_gym.agents.ppo import Played, refuse_stalled
 from gpu_cluster_gym.agents.slot_ppo import TimedBuffer
-from gpu_cluster_gym.agents.training import PickTraining, SteerTraining, Training
+from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.validation import Validation
-from gpu_cluster_gym.envs.batch import BatchEnv
 from gpu_cluster_gym.envs.render import JOBS
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.workloads import Scenario, named
 from tests.cases.crowd import TINY, crowded
 
@@ -64,7 +64,7 @@ def test_without_a_time_constant_nothing_is_discounted() -> None:
 
 
 def test_the_rollout_holds_the_time_that_passed(scenario: Scenario) -> None:
-    model = PickLearner(scenario, TINY).model()
+    model = PlainLearner(scenario, TINY).model()
     model.learn(TINY.rollout * TINY.num_envs)
     elapsed = model.rollout_buffer.elapsed_s
     assert (elapsed >= 0).all()
@@ -85,7 +85,7 @@ def small_first(folder: Path) -> Scenario:
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("reward", ["rollout_advantage", "jct"])
 def test_a_better_order_is_learned(tmp_path: Path, reward: Literal["rollout_advantage", "jct"]) -> None:
-    training = PickTraining(
+    training = PlainTraining(
         total_timesteps=3072,
         windows=8,
         validation_windows=2,
@@ -120,7 +120,7 @@ def test_the_same_seed_gives_the_same_weights(scenario: Scenario, tmp_path: Path
     assert first != weights("other", 4)
 
 
-def small(action: Literal["pick", "steer"]) -> Training:
+def small(action: Literal["plain", "steer"]) -> Training:
     """Return options of an action kind for a few steps."""
     few: dict[str, Any] = {
         "num_envs": 4,
@@ -129,13 +129,13 @@ def small(action: Literal["pick", "steer"]) -> Training:
         "windows": 4,
         "validation_windows": 2,
     }
-    return replace(TINY, **few) if action == "pick" else SteerTraining(search=0.0, hidden=32, **few)
+    return replace(TINY, **few) if action == "plain" else SteerTraining(search=0.0, hidden=32, **few)
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("action", ["pick", "steer"])
+@pytest.mark.parametrize("action", ["plain", "steer"])
 def test_what_is_learned_does_not_depend_on_how_often_it_is_validated(
-    action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
+    action: Literal["plain", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
     """Nor on the number of validation windows, since each training environment has its own noise in a rollout."""
     few = replace(small(action), total_timesteps=64)
@@ -201,9 +201,9 @@ def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known
     assert not known or lines["constants"] != 1
 
 
-@pytest.mark.parametrize("action", ["pick", "steer"])
+@pytest.mark.parametrize("action", ["plain", "steer"])
 def test_each_validation_shows_who_is_on_which_gpu(
-    action: Literal["pick", "steer"], scenario: Scenario, tmp_path: Path
+    action: Literal["plain", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
     """Both halves of the image, of the agent and of its start, have the colours of jobs."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -236,13 +236,13 @@ def test_what_is_learned_does_not_depend_on_the_images(
 def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play = PickLearner.play
+    play = PlainLearner.play
 
-    def sometimes(self: PickLearner, model: PPO, envs: BatchEnv, *, sampled: bool) -> Played:
+    def sometimes(self: PlainLearner, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
         refuse_stalled(np.array([sampled or model.num_timesteps > 0]), 7)
         return play(self, model, envs, sampled=sampled)
 
-    monkeypatch.setattr(PickLearner, "play", sometimes)
+    monkeypatch.setattr(PlainLearner, "play", sometimes)
     seen: list[Validated] = []
     learn(scenario, TINY, tmp_path, validated=seen.append)
     assert [validated.best for validated in seen] == [True, *[False] * (len(seen) - 1)]

@@ -18,7 +18,7 @@ from gpu_cluster_gym.agents.moves import MARGINS, MovesLearner, Student, play
 from gpu_cluster_gym.agents.networks import OWN, Listed, MoveNetwork, flat
 from gpu_cluster_gym.agents.training import MOVE_KINDS, MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.vec_env import batch
-from gpu_cluster_gym.envs.rule_batch import RuleVectorEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.moves.move_list import DIVIDE, FEATURES, KINDS
@@ -40,9 +40,9 @@ FEW = MovesTraining(
 SCENARIO = replace(named("mixed"), jobs=30, all_windows=True)
 
 
-def environments(count: int = 2) -> RuleVectorEnv:
+def environments(count: int = 2) -> GPUClusterVectorEnv:
     made = batch(count, SCENARIO, action="moves", split="validation", count=count)
-    assert isinstance(made, RuleVectorEnv)
+    assert isinstance(made, GPUClusterVectorEnv)
     return made
 
 

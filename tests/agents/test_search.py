@@ -14,7 +14,7 @@ from stable_baselines3.common.logger import configure
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.callbacks import Validated
 from gpu_cluster_gym.agents.learn import learn, learner_of
-from gpu_cluster_gym.agents.training import CONSTANTS, MovesTraining, PickTraining, SteerTraining
+from gpu_cluster_gym.agents.training import CONSTANTS, MovesTraining, PlainTraining, SteerTraining
 from gpu_cluster_gym.agents.warm_start import STALLED, TOGETHER, SearchFirst, side_by_side
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import crowded
@@ -212,7 +212,7 @@ def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> 
 )
 def test_steps_of_the_search(choices: dict[str, Any]) -> None:
     assert SteerTraining(**choices).first_phase == 0
-    assert PickTraining().first_phase == MovesTraining().first_phase == 0
+    assert PlainTraining().first_phase == MovesTraining().first_phase == 0
     assert SteerTraining(init_from=CONSTANTS).first_phase == SteerTraining().first_phase == 61_440
 
 

@@ -47,8 +47,10 @@ def part(scenario: Scenario, count: int, **choices: int) -> ClusterVecEnv:
 
 
 def test_side_by_side_each_plays_as_by_itself() -> None:
-    together = SideBySide([part(BOTH[0], 2, every=10), part(BOTH[1], 1, every=10)])
-    alone = part(BOTH[0], 2, every=10), part(BOTH[1], 1, every=10)
+    together = SideBySide(
+        [part(BOTH[0], 2, arrivals_per_decision=10), part(BOTH[1], 1, arrivals_per_decision=10)]
+    )
+    alone = part(BOTH[0], 2, arrivals_per_decision=10), part(BOTH[1], 1, arrivals_per_decision=10)
     together.seed(3)
     alone[0].seed(3)
     alone[1].seed(5)  # the third of three

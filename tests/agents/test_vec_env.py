@@ -11,13 +11,13 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 from gpu_cluster_gym.envs.env import GPUClusterEnv
-from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
+from gpu_cluster_gym.envs.registration import make_vec
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases import tiny
 from tests.cases.crowd import crowded
 
 COUNT, STEPS = 3, 400
-CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots", "count": 4, "queue_slots": 8}
+CHOICES: dict[str, Any] = {"count": 4, "queue_slots": 8}
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +26,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
 
 
 def batch(scenario: Scenario, **choices: Any) -> ClusterVecEnv:
-    return ClusterVecEnv(
-        GPUClusterVectorEnv(COUNT, asdict(scenario), autoreset="Disabled", **(CHOICES | choices))
-    )
+    return ClusterVecEnv(make_vec(COUNT, asdict(scenario), autoreset="Disabled", **(CHOICES | choices)))
 
 
 def singles(scenario: Scenario, **choices: Any) -> DummyVecEnv:
@@ -95,10 +93,10 @@ def test_what_a_batch_has_not_is_said(scenario: Scenario) -> None:
     assert not env.has_attr("nothing")
     with pytest.raises(AttributeError, match="no method 'render' of an environment of a batch"):
         env.env_method("render")
-    with pytest.raises(AttributeError, match="tau_s cannot be set"):
-        env.set_attr("tau_s", 1.0)
+    with pytest.raises(AttributeError, match="windows cannot be set"):
+        env.set_attr("windows", ())
     with pytest.raises(ValueError, match="autoreset NextStep: expected Disabled"):
-        ClusterVecEnv(GPUClusterVectorEnv(COUNT, asdict(scenario), **CHOICES))
+        ClusterVecEnv(make_vec(COUNT, asdict(scenario), **CHOICES))
 
 
 def test_options_name_the_windows(scenario: Scenario, tmp_path: Path) -> None:

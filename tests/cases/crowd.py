@@ -10,12 +10,13 @@ import torch
 
 from gpu_cluster_gym.agents.checkpoint import new_network
 from gpu_cluster_gym.agents.slot_network import SlotNetwork
-from gpu_cluster_gym.agents.training import PickTraining, Training
+from gpu_cluster_gym.agents.training import PlainTraining, Training
 from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.registration import make_vec
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.workloads import Scenario
 
-TINY = PickTraining(
+TINY = PlainTraining(
     total_timesteps=256,
     windows=4,
     validation_windows=2,
@@ -53,7 +54,10 @@ def crowded(folder: Path) -> Scenario:
 def env_of(scenario: Scenario, training: Training = TINY, **choices: Any) -> GPUClusterEnv:
     """Return the environment in which an agent is trained, on as many windows as it is validated on."""
     usual = {"split": "validation", "count": training.validation_windows}
-    return GPUClusterEnv(asdict(scenario), **(training.environment() | usual | choices))
+    chosen = training.environment() | usual | choices
+    return GPUClusterEnv(
+        asdict(scenario), **{name: value for name, value in chosen.items() if name != "action"}
+    )
 
 
 def batch_of(
@@ -61,7 +65,7 @@ def batch_of(
 ) -> GPUClusterVectorEnv:
     """Return a number of these environments, without automatic reset."""
     usual = {"split": "validation", "count": training.validation_windows, "autoreset": "Disabled"}
-    return GPUClusterVectorEnv(count, asdict(scenario), **(training.environment() | usual | choices))
+    return make_vec(count, asdict(scenario), **(training.environment() | usual | choices))
 
 
 def opinionated(training: Training = TINY, seed: int = 0, *, sure: float = 30.0) -> SlotNetwork:

@@ -34,10 +34,9 @@ from tests.cases.mixed_jobs import OUTAGES, Whims, mixed_table, workload
 ROOT = Path(__file__).resolve().parent.parent.parent
 RANKINGS = (Ranking("submit", discipline="easy"), Ranking("weighted", "cost_aware", exponent=1.0, margin=0.0))
 POLICIES = ("union", "xonar", "aiturbo", "gavel", "coda", "xion", "muri", "fitgpp", "gittins", "lookahead")
-KINDS = (
-    ("tables", "primitive", "jct"),
-    ("slots", "pick", "rollout_advantage"),
-    ("elastic", "elastic", "jct"),
+KINDS: tuple[dict[str, str], ...] = (
+    {"placed_by": "agent", "victims_by": "agent"},
+    {"reward": "rollout_advantage"},
 )
 
 
@@ -68,11 +67,11 @@ def play_whims() -> None:
     assert legality.check(chosen.states, 0, chosen.jobs) == 0
 
 
-def play_agent(observation: str, action: str, reward: str) -> None:
+def play_agent(**choices: str) -> None:
     """Take some steps of an environment."""
     with tempfile.TemporaryDirectory() as folder:
         chosen = tiny.scenario(Path(folder), physics="all")
-        env = tiny.make(chosen, observation=observation, action=action, reward=reward)
+        env = tiny.make(chosen, **choices)
         list(islice(tiny.wander(env), 100))
 
 
@@ -105,7 +104,7 @@ PLAYS: tuple[Callable[[], None], ...] = (
     *(partial(play_policy, name) for name in POLICIES),
     ask,
     *(partial(play_batch, action) for action in ("steer", "moves")),
-    *(partial(play_agent, *kinds) for kinds in KINDS),
+    *(partial(play_agent, **kinds) for kinds in KINDS),
 )
 
 

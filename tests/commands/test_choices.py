@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 import numpy as np
 import pytest
 
-from gpu_cluster_gym.agents.training import MovesTraining, PickTraining, SteerTraining
+from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining
 from gpu_cluster_gym.evaluate import Evaluation
 from gpu_cluster_gym.evaluation import choices, run_folder
 from gpu_cluster_gym.simulator.choice import ChoiceError, changed, check, hints, names
@@ -33,7 +33,7 @@ from gpu_cluster_gym.train_agent import Run, read_choices
 from gpu_cluster_gym.workloads import PARTS, Scenario
 from tests.conftest import ROOT
 
-KINDS = (Scenario, SteerTraining, MovesTraining, PickTraining, Evaluation, Run)
+KINDS = (Scenario, SteerTraining, MovesTraining, PlainTraining, Evaluation, Run)
 NUMBERS = [(kind, name) for kind in KINDS for name, (hint, _) in hints(kind).items() if hint in (int, float)]
 
 
@@ -120,7 +120,7 @@ def test_what_may_be_is_taken() -> None:
         "cores",
     }
     assert Scenario(jobs=1, max_share=4, peak_at=0.999, target_load=1e-9).max_share == 4
-    assert PickTraining(tau_s=None, learning_seed=0, exponent=-1.0).tau_s is None
+    assert PlainTraining(tau_s=None, learning_seed=0, exponent=-1.0).tau_s is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -225,8 +225,8 @@ def test_choices_come_back_from_a_run_folder(tmp_path: Path) -> None:
 
 
 def test_what_is_none_comes_back_as_none(tmp_path: Path) -> None:
-    folder = run_folder.open_run_folder("test", Run(training=PickTraining(tau_s=None)), tmp_path / "out")
-    assert read_choices(["--config", str(folder)]).training == PickTraining(tau_s=None)
+    folder = run_folder.open_run_folder("test", Run(training=PlainTraining(tau_s=None)), tmp_path / "out")
+    assert read_choices(["--config", str(folder)]).training == PlainTraining(tau_s=None)
 
 
 def test_a_ranking_refuses_words_that_are_none() -> None:

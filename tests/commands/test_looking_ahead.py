@@ -35,7 +35,7 @@ def test_look_ahead_is_compared_with_its_base(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("on", ["fifo", "tuned:xion", "ppo"])
 def test_only_a_rule_over_moves_is_looked_ahead_on(on: str, tmp_path: Path) -> None:
-    """Ppo stands for an agent of action pick, in a folder."""
+    """Ppo stands for an agent of action plain, in a folder."""
     if on == "ppo":
         checkpoint.save(tmp_path / "best", Agent(opinionated(), TINY, Scenario()))
         on = str(tmp_path / "best")

@@ -29,7 +29,7 @@ Command = Callable[..., tuple[int, str, str]]
 FEW = (
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "4", "--validation-windows", "2"),
     *("--test-windows", "3", "--total-timesteps", "512", "--validate-every", "256", "--num-envs", "4"),
-    *("--n-steps", "64", "--batch-size", "128", "--action", "pick", "--processes", "1"),
+    *("--n-steps", "64", "--batch-size", "128", "--action", "plain", "--processes", "1"),
 )
 STEER = (
     *("--action", "steer", "--search", "0", "--total-timesteps", "48", "--n-steps", "12"),
@@ -225,10 +225,10 @@ def test_fewer_windows_than_asked_for_are_enough(command: Command, trace: str, t
     [
         (["--total-timestep", "4"], "did you mean '--total-timesteps'?"),
         (["--total-timesteps", "0"], "--total-timesteps 0: expected at least 1"),
-        (["--action", "pick", "--tau-s", "-1"], "expected more than 0"),
+        (["--action", "plain", "--tau-s", "-1"], "expected more than 0"),
         (["--tau-s", "1"], "--tau-s requires --action moves or pick, not steer"),
         (["--clip-range", "nan"], "--clip-range nan: expected a finite number"),
-        (["--action", "pick", "--reward", "Jct"], "did you mean 'jct'?"),
+        (["--action", "plain", "--reward", "Jct"], "did you mean 'jct'?"),
         (["--batch-size", "2048", "--batch-size", "512"], "--batch-size is given twice: give it once"),
         (["--full-trace"], "--full-trace is not for training"),
         (["--trace", "philli"], "philly"),

@@ -1,4 +1,4 @@
-"""An agent of one's own is a policy: it does what it does in the environment, and what cannot be is said in words."""
+"""A trained agent as a policy acts as in the environment, and invalid answers are refused with a message."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pandas.testing import assert_frame_equal
 
-from gpu_cluster_gym.envs.agent_policy import AgentPolicy, SlotAgent
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy, PlainAgent
 from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.simulator.episode import run
@@ -20,36 +20,29 @@ from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
 
 KINDS: dict[str, dict[str, Any]] = {
-    "pick": {"action": "pick", "observation": "slots", "queue_slots": 5, "margin": 1.0},
-    "pick_tables": {"action": "pick", "running_slots": 4},
-    "primitive": {"action": "primitive"},
-    "elastic": {"action": "elastic", "observation": "elastic", "queue_slots": 6, "running_slots": 6},
-    "moves": {"action": "moves", "most": 8},
-    "steer": {"action": "steer", "weights": ("price", "harm"), "decisions": 4},
+    "plain": {"queue_slots": 5, "margin": 1.0},
+    "tables": {"observation": "tables", "running_slots": 4},
+    "by_agent": {"placed_by": "agent", "victims_by": "agent"},
+    "placed_by_agent": {"placed_by": "agent", "mask": "observation"},
+    "victims_by_agent": {"victims_by": "agent"},
+    "moves": {"action": "moves", "max_moves": 8},
+    "steer": {"action": "steer", "weights": ("price", "harm"), "decisions_per_window": 4},
 }
 FEW = 14  # jobs
 
 
 def by_chance(seen: Any, mask: np.ndarray) -> int:
-    """Choose some legal action, always the same for the same observation."""
+    """Choose a legal action that depends only on the observation."""
     legal = np.flatnonzero(mask)
     return int(legal[crc32(tiny.bits(seen)) % len(legal)])
 
 
-def mostly_starting(seen: Any, mask: np.ndarray) -> int:
-    """Go on with a start by chance, but every eighth time do anything that is legal."""
-    drop, pause = 6, 6 + 1 + 10 + 16 + 2  # the first of each: slots, changes, GPUs and nodes come before
-    starts = mask & (np.arange(len(mask)) < pause) & (np.arange(len(mask)) != drop)
-    anything = crc32(tiny.bits(seen)) % 8 == 0 or not starts.any()
-    return by_chance(seen, mask if anything else starts)
-
-
 def some_offsets(seen: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Choose offsets that differ from state to state."""
+    """Return offsets that depend on the observation."""
     return np.sin(40.0 * seen[: len(mask)]).astype(np.float32)
 
 
-PREDICT: dict[str, Any] = {"steer": some_offsets, "elastic": mostly_starting}
+PREDICT: dict[str, Any] = {"steer": some_offsets}
 
 
 def scenario(folder: Path, physics: str, count: int = FEW) -> dict[str, Any]:
@@ -57,12 +50,12 @@ def scenario(folder: Path, physics: str, count: int = FEW) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "physics"), [*((kind, "all") for kind in KINDS), ("pick", "exclusive"), ("primitive", "none")]
+    ("kind", "physics"), [*((kind, "all") for kind in KINDS), ("plain", "exclusive"), ("by_agent", "none")]
 )
 def test_a_policy_does_what_its_agent_does_in_the_environment(
     kind: str, physics: str, tmp_path: Path
 ) -> None:
-    chosen, keywords = scenario(tmp_path, physics, 4 if kind == "elastic" else FEW), KINDS[kind]
+    chosen, keywords = scenario(tmp_path, physics), KINDS[kind]
     predict = PREDICT.get(kind, by_chance)
     env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, **keywords).unwrapped
     seen, info = env.reset(options={"window": 0})
@@ -80,12 +73,16 @@ def test_a_policy_does_what_its_agent_does_in_the_environment(
 
 
 WRONG = [
-    (KINDS["pick"], lambda seen, mask: 10**6, "there is no action 1000000: they are 0 to"),
-    (KINDS["pick"], lambda seen, mask: np.zeros(3, int), "expected the number of one action"),
-    (KINDS["pick"], lambda seen, mask: 0.5, "expected the number of one action"),
+    (KINDS["plain"], lambda seen, mask: 10**6, "there is no action 1000000: they are 0 to"),
+    (KINDS["plain"], lambda seen, mask: np.zeros(3, int), "expected the number of one action"),
+    (KINDS["plain"], lambda seen, mask: 0.5, "expected the number of one action"),
     (KINDS["moves"], lambda seen, mask: -1, "there is no action -1: they are 0 to"),
-    (KINDS["steer"], lambda seen, mask: np.zeros(3), "expected a number for each of price, harm"),
-    (KINDS["steer"], lambda seen, mask: np.full(2, np.nan), "expected a number for each of price, harm"),
+    (KINDS["steer"], lambda seen, mask: np.zeros(3), "expected a finite number for each of price, harm"),
+    (
+        KINDS["steer"],
+        lambda seen, mask: np.full(2, np.nan),
+        "expected a finite number for each of price, harm",
+    ),
 ]
 
 
@@ -98,7 +95,7 @@ def test_an_answer_that_is_no_action_is_refused(
         run(AgentPolicy(predict, **keywords), load.episode())
 
 
-@pytest.mark.parametrize("kind", ["pick", "moves"])
+@pytest.mark.parametrize("kind", ["plain", "moves"])
 def test_the_first_legal_action_takes_its_place_if_asked(kind: str, tmp_path: Path) -> None:
     load = full_trace(Scenario(**scenario(tmp_path, "exclusive")))
     first, wrong = (
@@ -109,23 +106,27 @@ def test_the_first_legal_action_takes_its_place_if_asked(kind: str, tmp_path: Pa
 
 
 def test_kinds_that_do_not_go_together_are_refused() -> None:
-    with pytest.raises(ValueError, match="slots goes with the action 'pick', not with 'elastic'"):
-        AgentPolicy(by_chance, action="elastic", observation="slots")
-    with pytest.raises(ValueError, match="did you mean 'pick'"):
-        AgentPolicy(by_chance, action="pik")
+    with pytest.raises(
+        ValueError, match="observation 'slots' requires placed_by='rule' and victims_by='rule'"
+    ):
+        AgentPolicy(by_chance, placed_by="agent", observation="slots")
+    with pytest.raises(ValueError, match="did you mean 'plain'"):
+        AgentPolicy(by_chance, action="plan")
 
 
 def test_an_agent_that_never_lets_jobs_end_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two jobs, one GPU, pauses for nothing: whoever runs is paused at once."""
+    """Two jobs, one GPU, free pauses: the running job is paused at once."""
     table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=16, pause_s=0.0, load_s=0.0, duration_s=1e6)
     load = full_trace(Scenario(**tiny.scenario(tmp_path, table, tick=1.0)))
     waits = 3 * 16 + 16
     restless = AgentPolicy(
-        lambda seen, mask: int(np.flatnonzero(mask[:waits])[-1]) if mask[:waits].any() else waits
+        lambda seen, mask: int(np.flatnonzero(mask[:waits])[-1]) if mask[:waits].any() else waits,
+        placed_by="agent",
+        victims_by="agent",
     )
-    monkeypatch.setattr("gpu_cluster_gym.envs.agent_policy.MOST_INSTANTS", 20)
+    monkeypatch.setattr("gpu_cluster_gym.envs.agent_policy.MAX_INSTANTS_PER_JOB", 20)
     with pytest.raises(RuntimeError, match="pauses and restarts jobs again and again"):
         run(restless, load.episode())
 
@@ -135,7 +136,7 @@ def test_the_command_scores_it_beside_heuristics(
 ) -> None:
     (tmp_path / "my_agent.py").write_text(
         "from gpu_cluster_gym.envs.agent_policy import AgentPolicy\n"
-        "policy = AgentPolicy(lambda seen, mask: int(mask.argmax()), action='pick', observation='slots')\n"
+        "policy = AgentPolicy(lambda seen, mask: int(mask.argmax()), observation='slots')\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
@@ -147,9 +148,9 @@ def test_the_command_scores_it_beside_heuristics(
     assert "\nmy_agent:policy " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["pick", "moves", "steer"])
+@pytest.mark.parametrize("kind", ["plain", "moves", "steer"])
 def test_what_it_does_can_be_recorded(kind: str, tmp_path: Path) -> None:
-    """The times of a job's segments, submission to end, are its JCT; what it held are the GPUs that results count."""
+    """The segments of a job add up to its JCT; the GPUs held in them are those that the results count."""
     load = full_trace(Scenario(**scenario(tmp_path, "all")))
     policy = AgentPolicy(PREDICT.get(kind, by_chance), **KINDS[kind])
     plain, told = load.results(run(policy, load.episode())), record.record_window(lambda: policy, load)
@@ -165,7 +166,7 @@ def test_what_it_does_can_be_recorded(kind: str, tmp_path: Path) -> None:
     assert told.timeline["time_s"].is_monotonic_increasing
 
 
-@pytest.mark.parametrize("kind", ["pick", "moves", "steer"])
+@pytest.mark.parametrize("kind", ["plain", "moves", "steer"])
 def test_it_may_be_sent_to_another_process(kind: str, tmp_path: Path) -> None:
     policy = AgentPolicy(PREDICT.get(kind, by_chance), **KINDS[kind])
     load = full_trace(Scenario(**scenario(tmp_path, "exclusive")))
@@ -176,13 +177,12 @@ def test_it_may_be_sent_to_another_process(kind: str, tmp_path: Path) -> None:
 
 def test_of_the_jobs_it_keeps_nothing_between_episodes(tmp_path: Path) -> None:
     load = full_trace(Scenario(**scenario(tmp_path, "all", 3)))
-    policy = AgentPolicy(mostly_starting, **KINDS["elastic"])
-    assert isinstance(policy, SlotAgent)
+    policy = AgentPolicy(by_chance, **KINDS["plain"])
+    assert isinstance(policy, PlainAgent)
     left = load.episode()
     left.advance()
-    policy(left.view)  # a start may be half put together
+    policy(left.view)  # a start may still lack the pauses of its victims
     again, fresh = (
-        load.results(run(each, load.episode()))
-        for each in (policy, AgentPolicy(mostly_starting, **KINDS["elastic"]))
+        load.results(run(each, load.episode())) for each in (policy, AgentPolicy(by_chance, **KINDS["plain"]))
     )
     assert_frame_equal(again, fresh, check_exact=True)

@@ -1,4 +1,4 @@
-"""Every number of an observation has a name, its part a shape, and its window a number by which to play it again."""
+"""Observations have named columns and parts with shapes; infos have the same keys for every action."""
 
 import re
 from pathlib import Path
@@ -15,13 +15,13 @@ from tests.cases import tiny
 from tests.conftest import ROOT
 
 KINDS: dict[str, dict[str, Any]] = {
-    "tables": {"action": "primitive", "observation": "tables", "queue_slots": 5},
-    "slots": {"action": "pick", "observation": "slots", "queue_slots": 5},
-    "elastic": {"action": "elastic", "observation": "elastic", "queue_slots": 5},
-    "moves": {"action": "moves", "most": 6},
+    "tables": {"observation": "tables", "queue_slots": 5},
+    "slots": {"queue_slots": 5},
+    "moves": {"action": "moves", "max_moves": 6},
     "steer": {"action": "steer", "privileged": True},
 }
 VECTORS = {"slots": KINDS["slots"], "moves": KINDS["moves"], "steer": KINDS["steer"]}
+INFO = {"action_mask", "agrees", "elapsed", "illegal", "scale", "split", "unseen", "window"}
 PAGE = ROOT / "docs" / "observations.md"
 
 
@@ -43,18 +43,52 @@ def test_parts_are_all_that_is_seen(kind: str, tmp_path: Path) -> None:
     assert all(len(set(columns)) == len(columns) for columns in env.columns.values())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_mask_may_be_part_of_the_observation(kind: str, tmp_path: Path) -> None:
+    """In the form that RLlib and TorchRL expect; single and in a batch, with the same parts."""
+    keywords = KINDS[kind] | {"mask": "observation"}
+    env = made(tmp_path, **keywords)
+    plain, _ = made(tmp_path, **KINDS[kind]).reset(seed=0)
+    seen, info = env.reset(seed=0)
+    assert set(seen) == {"observations", "action_mask"}
+    assert seen in env.observation_space
+    assert tiny.bits(seen["observations"]) == tiny.bits(plain)
+    assert seen["action_mask"].tolist() == info["action_mask"].tolist() == env.action_masks().tolist()
+    assert tiny.bits(env.parts(seen)) == tiny.bits(env.parts(plain))
+    chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics="all")
+    batch: Any = gymnasium.make_vec("GPUCluster-v2", 2, scenario=chosen, **keywords)
+    many, _ = batch.reset(seed=0)
+    assert many in batch.observation_space
+    assert many["action_mask"].shape == (2, len(seen["action_mask"]))
+    assert {name: part.shape[1:] for name, part in batch.unwrapped.parts(many).items()} == env.shapes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_action_has_the_same_info(kind: str, tmp_path: Path) -> None:
+    env = made(tmp_path, **KINDS[kind])
+    infos = [env.reset(seed=0)[1]]
+    infos.append(env.step(env.action_space.sample())[4])
+    kinds = [{name: np.asarray(value).dtype for name, value in info.items()} for info in infos]
+    assert kinds[0] == kinds[1]
+    assert set(kinds[0]) == INFO
+    assert all(isinstance(value, np.generic | np.ndarray) for info in infos for value in info.values())
+    chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics="all")
+    _, many = gymnasium.make_vec("GPUCluster-v2", 2, scenario=chosen, **KINDS[kind]).reset(seed=0)
+    assert {name: values.dtype for name, values in many.items() if not name.startswith("_")} == kinds[0]
+
+
 def column(env: Any, seen: Any, part: str, name: str) -> np.ndarray:
     found: np.ndarray = env.parts(seen)[part][..., env.columns[part].index(name)]
     return found
 
 
-@pytest.mark.parametrize("kind", ["tables", "slots", "elastic"])
+@pytest.mark.parametrize("kind", ["tables", "slots"])
 def test_a_queued_jobs_columns_are_what_they_are_called(kind: str, tmp_path: Path) -> None:
     env = made(tmp_path, **KINDS[kind])
     seen, _ = env.reset(seed=0)
     over, steps = False, 0
     while not over and (steps := steps + 1) < 60:
-        view, queue = env.episode.view, env._slots.queue
+        view, queue = env.episode.view, env.queue
         there = queue >= 0
         jobs = queue[there]
         gpus = np.log2(1.0 + view.jobs.num_gpus[jobs]) / 7
@@ -63,9 +97,6 @@ def test_a_queued_jobs_columns_are_what_they_are_called(kind: str, tmp_path: Pat
         np.testing.assert_allclose(column(env, seen, "queue", "age")[there], age, rtol=1e-5)
         free = ((view.gpus.num_jobs == 0) & (view.gpus.reserved_for < 0)).mean()
         np.testing.assert_allclose(column(env, seen, "totals", "free_share"), free, rtol=1e-6)
-        if kind == "elastic":
-            shares = view.gpus.num_jobs / 4
-            np.testing.assert_allclose(column(env, seen, "gpus", "num_jobs"), shares, rtol=1e-6)
         seen, _, over, _, _ = env.step(int(env.action_masks().argmax()))
     assert steps > 20
 
@@ -106,7 +137,10 @@ def test_what_an_info_tells_of_a_window_begins_it_again(kind: str, tmp_path: Pat
     again, told = env.reset(options=named)
     assert tiny.bits(again) == tiny.bits(first)
     assert {name: told[name] for name in named} == named
-    with pytest.raises(ValueError, match="split 'test': this environment has windows of 'train' alone"):
+    with pytest.raises(
+        ValueError,
+        match="split 'test': this environment was created with split='train'; create another with split='test'",
+    ):
         env.reset(options={"split": "test", "window": 0})
 
 
@@ -124,7 +158,7 @@ def test_of_a_batch_it_is_told_alike(tmp_path: Path) -> None:
     ("wrong", "nearest"),
     [
         ({"queue_slot": 3}, "queue_slots"),
-        ({"action": "moves", "mots": 3}, "most"),
+        ({"action": "moves", "max_mvoes": 3}, "max_moves"),
         ({"splt": "test"}, "split"),
     ],
 )
@@ -140,7 +174,7 @@ def test_an_unknown_keyword_is_answered_with_the_nearest(wrong: dict[str, Any], 
         (
             {"action": "steer", "queue_slots": 4},
             TypeError,
-            "queue_slots does not go with the action 'steer', but",
+            "keyword 'queue_slots' does not apply to action 'steer', which takes",
         ),
         ({"queue_slots": 0}, ValueError, "queue_slots 0"),
         ({"split": "eval"}, ValueError, "no split 'eval' among train, validation, test"),
@@ -165,7 +199,7 @@ def test_what_a_batch_does_not_take_is_said(wrong: dict[str, Any], error: type[E
 
 
 def test_a_batch_takes_an_action_for_each_environment() -> None:
-    batch = gymnasium.make_vec("GPUCluster-v2", 3, action="pick", count=1, workload="quick")
+    batch = gymnasium.make_vec("GPUCluster-v2", 3, count=1, workload="quick")
     batch.reset(seed=0)
     with pytest.raises(ValueError, match="2 actions for 3 environments"):
         batch.step(np.zeros(2, int))
@@ -175,7 +209,7 @@ def test_a_batch_takes_an_action_for_each_environment() -> None:
 
 
 def documented() -> dict[str, list[str]]:
-    """Return the names in the first column of each table of the page, by the heading that the table stands under."""
+    """Return the names in the first column of each table of the page, by heading."""
     found: dict[str, list[str]] = {}
     for part in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         names = re.findall(r"^\| `([\w`, ]+)` \|", part, re.MULTILINE)
@@ -185,16 +219,11 @@ def documented() -> dict[str, list[str]]:
 
 def test_the_page_has_every_column(tmp_path: Path) -> None:
     page = documented()
-    env = made(tmp_path, **KINDS["elastic"])
+    env = made(tmp_path, **KINDS["tables"])
     for part in (
         "queue",
         "running",
         "totals",
-        "queue_more",
-        "running_more",
-        "gpus",
-        "nodes",
-        "partial_action",
     ):
         assert page[part] == list(env.columns[part])
     assert (page["moves"], page["load"], page["critic"]) == (list(FEATURES), list(LOAD), list(CRITIC))

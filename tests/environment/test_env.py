@@ -1,4 +1,4 @@
-"""The environment keeps Gymnasium's contract, and what its checkers do not look at."""
+"""The environment keeps Gymnasium's contract, also where its checkers do not look."""
 
 import itertools
 import json
@@ -18,31 +18,49 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from gpu_cluster_gym import workloads
 from gpu_cluster_gym.envs.env import GPUClusterEnv
-from gpu_cluster_gym.envs.task import WITH_PICK
 from gpu_cluster_gym.traces import modules
 from tests.cases import tiny
 
-KINDS = ("observation", "action", "reward")
-ALL = [
-    dict(zip(KINDS, chosen, strict=True))
-    for chosen in itertools.product(*(modules(f"envs.{kind}s") for kind in KINDS))
-]
-STEPS, SMALL_STEPS = 700, 150  # whole episodes, but of small steps, of which there are thousands
-PAIRED = [kinds for kinds in ALL if kinds["action"] == "pick" or not WITH_PICK & set(kinds.values())]
+KINDS = {
+    "observation": modules("envs.observations"),
+    "reward": modules("envs.rewards"),
+    "placed_by": ["rule", "agent"],
+    "victims_by": ["rule", "agent"],
+}
+ALL = [dict(zip(KINDS, chosen, strict=True)) for chosen in itertools.product(*KINDS.values())]
+STEPS = 700
+BY_AGENT = {"placed_by": "agent", "victims_by": "agent"}
+
+
+def goes_together(kinds: dict[str, str]) -> bool:
+    """Return whether an environment can be made with these keywords."""
+    by_rule = kinds["placed_by"] == kinds["victims_by"] == "rule"
+    return by_rule or (kinds["observation"] == "tables" and kinds["reward"] != "rollout_advantage")
+
+
+PAIRED = [kinds for kinds in ALL if goes_together(kinds)]
+
+
+TYPES = {
+    "action_mask": "i",
+    "agrees": "b",
+    "elapsed": "f",
+    "illegal": "i",
+    "scale": "f",
+    "split": "U",
+    "unseen": "i",
+    "window": "i",
+}
+"""Keys of every info, with the kind of their NumPy type."""
 
 
 def named(kinds: dict[str, str]) -> str:
     return "-".join(kinds.values())
 
 
-def steps(kinds: dict[str, str]) -> int:
-    """Return how many steps of an episode are looked at."""
-    return SMALL_STEPS if kinds["action"] == "elastic" else STEPS
-
-
 @pytest.fixture(scope="module")
 def windows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return a scenario of several windows; the first jobs of some are submitted together."""
+    """Return a scenario of several windows; in some, the first jobs are submitted together."""
     folder, table = tmp_path_factory.mktemp("windows"), tiny.jobs(8 * tiny.COUNT)
     return tiny.scenario(folder, table, full_trace=False, all_windows=True, jobs=tiny.COUNT)
 
@@ -77,19 +95,20 @@ def test_a_cluster_with_a_core_a_gpu_has_no_fault(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kinds", [kinds for kinds in ALL if kinds not in PAIRED], ids=named)
 def test_kinds_that_do_not_go_together_are_refused(kinds: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"goes with the action 'pick', not with '(primitive|elastic)'"):
+    with pytest.raises(ValueError, match="requires placed_by='rule' and victims_by='rule', since it"):
         tiny.make(tiny.scenario(tmp_path), **kinds)
 
 
 @pytest.mark.parametrize(
     ("kind", "wrong", "nearest"),
-    [("observation", "tabels", "tables"), ("action", "primitiv", "primitive"), ("reward", "jtc", "jct")],
+    [("observation", "tabels", "tables"), ("action", "plane", "plain"), ("reward", "jtc", "jct")],
 )
 def test_an_unknown_kind_is_answered_with_the_nearest(
     kind: str, wrong: str, nearest: str, tmp_path: Path
 ) -> None:
+    fields: dict[str, Any] = {kind: wrong}
     with pytest.raises(ValueError, match=rf"no {kind} '{wrong}' among .*; did you mean '{nearest}'\?"):
-        tiny.make(tiny.scenario(tmp_path), **{kind: wrong})
+        gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), **fields)
 
 
 def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None:
@@ -97,7 +116,7 @@ def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None
         gymnasium.make("GPUCluster-v2", scenario={"trce": "philly"})
 
 
-@pytest.mark.parametrize("action", ["primitive", "steer"])
+@pytest.mark.parametrize("action", ["plain", "steer"])
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -114,7 +133,7 @@ def test_a_workload_in_place_of_fields_is_told_its_keyword(wrong: Any, said: str
 
 def test_weights_to_start_at_are_a_dict() -> None:
     with pytest.raises(ValueError, match="'price': expected a dict of fields of Rule"):
-        gymnasium.make("GPUCluster-v2", action="steer", start="price")
+        gymnasium.make("GPUCluster-v2", action="steer", default_weights="price")
 
 
 def test_a_scenario_that_cannot_be_is_refused() -> None:
@@ -132,10 +151,10 @@ def test_it_is_made_from_anywhere(tmp_path: Path) -> None:
 
 
 def test_its_specification_is_json(tmp_path: Path) -> None:
-    env = gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), tau_s=None, action="pick")
+    env = gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), tau_s=None, placed_by="agent")
     assert env.spec is not None
     again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    assert json.loads(env.spec.to_json())["kwargs"]["action"] == "pick"
+    assert json.loads(env.spec.to_json())["kwargs"]["placed_by"] == "agent"
     assert tiny.bits(again.reset(seed=3)) == tiny.bits(env.reset(seed=3))
 
 
@@ -160,7 +179,7 @@ def test_global_randomness_is_neither_used_nor_changed(
         np.random.seed(seed)  # noqa: NPY002 - the legacy generator is what is tested
         random.seed(seed)
         states = random.getstate(), str(np.random.get_state())  # noqa: NPY002
-        wandered = itertools.islice(tiny.wander(tiny.make(windows, count=4, **kinds)), steps(kinds))
+        wandered = itertools.islice(tiny.wander(tiny.make(windows, count=4, **kinds)), STEPS)
         episodes.append([tiny.bits(seen) for seen in wandered])
         assert (random.getstate(), str(np.random.get_state())) == states  # noqa: NPY002
     assert episodes[0] == episodes[1]
@@ -169,7 +188,7 @@ def test_global_randomness_is_neither_used_nor_changed(
 @pytest.mark.parametrize("kinds", PAIRED, ids=named)
 def test_what_was_seen_does_not_change_later(kinds: dict[str, str], tmp_path: Path) -> None:
     kept, then = [], []
-    for seen in itertools.islice(tiny.wander(tiny.make(tiny.scenario(tmp_path), **kinds)), steps(kinds)):
+    for seen in itertools.islice(tiny.wander(tiny.make(tiny.scenario(tmp_path), **kinds)), STEPS):
         kept.append(seen)
         then.append(tiny.bits(seen))
     assert [tiny.bits(seen) for seen in kept] == then
@@ -180,7 +199,7 @@ def test_what_was_seen_may_be_scribbled_on(tmp_path: Path) -> None:
     scribbled = []
     for seen in tiny.wander(tiny.make(chosen)):
         scribbled.append(tiny.bits(seen))
-        for array in (*seen.observation.values(), seen.mask):
+        for array in (seen.observation, seen.mask, seen.info["action_mask"]):
             array[:] = 1
     assert scribbled == [tiny.bits(seen) for seen in tiny.wander(tiny.make(chosen))]
 
@@ -189,7 +208,7 @@ def test_what_was_seen_may_be_scribbled_on(tmp_path: Path) -> None:
 def test_copies_stepped_alike_agree_to_the_bit(kinds: dict[str, str], windows: dict[str, Any]) -> None:
     one, other = (tiny.wander(tiny.make(windows, count=4, **kinds), seed=5) for _ in range(2))
     both = zip(one, other, strict=True)  # turn by turn: they share windows, and nothing else
-    for seen, too in itertools.islice(both, steps(kinds)):
+    for seen, too in itertools.islice(both, STEPS):
         assert tiny.bits(seen) == tiny.bits(too)
 
 
@@ -225,14 +244,14 @@ def test_the_mask_is_told(tmp_path: Path) -> None:
         assert seen.info["action_mask"].tolist() == seen.mask.tolist()
 
 
-@pytest.mark.parametrize("kind", modules("envs.actions"))
-def test_an_illegal_action_may_be_forgiven(kind: str, tmp_path: Path) -> None:
-    """The first legal one is taken instead, and that is counted from the start of the episode."""
+@pytest.mark.parametrize("kinds", [{}, BY_AGENT], ids=["by rule", "by agent"])
+def test_an_illegal_action_may_be_forgiven(kinds: dict[str, str], tmp_path: Path) -> None:
+    """The first legal action is taken instead, and counted from the start of the episode."""
     chosen = tiny.scenario(tmp_path)
-    forgiving, plain = (tiny.make(chosen, action=kind, illegal=how) for how in ("first_legal", "raise"))
+    forgiving, plain = (tiny.make(chosen, illegal=how, **kinds) for how in ("first_legal", "raise"))
     for _ in range(2):
         assert forgiving.reset(seed=0)[1]["illegal"] == 0
-        assert "illegal" not in plain.reset(seed=0)[1]
+        assert plain.reset(seed=0)[1]["illegal"] == 0
         for count in range(1, 30):
             found, wanted = forgiving.step(-1), plain.step(int(plain.action_masks().argmax()))
             assert tiny.bits(found[:4]) == tiny.bits(wanted[:4])
@@ -260,7 +279,7 @@ def test_an_id_of_a_workload_stands_for_its_scenario() -> None:
 
 
 def test_a_window_keeps_its_number_where_others_are_refused() -> None:
-    """So `reset`, `info` and results tables speak of the same one."""
+    """So `reset`, `info` and results tables name the same window."""
     env = tiny.make({"trace": "philly", "cluster": "4x8", "jobs": 256}, count=8, split="validation")
     refused = set(range(env.windows[-1] + 1)) - set(env.windows)
     assert refused
@@ -271,14 +290,16 @@ def test_a_window_keeps_its_number_where_others_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kinds", PAIRED, ids=named)
-def test_types_are_pythons_own(kinds: dict[str, str], tmp_path: Path) -> None:
+def test_types_are_as_documented(kinds: dict[str, str], tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(tiny.COUNT // 4)), **kinds)
     env.reset(seed=0)
     while True:
         _, reward, terminated, truncated, info = env.step(env.action_space.sample())
         assert [type(value) for value in (reward, terminated, truncated)] == [float, bool, bool]
-        assert info.pop("action_mask").dtype == np.int8
-        assert {type(value) for value in info.values()} <= {float, int, bool, str}
+        assert {name: np.asarray(value).dtype.kind for name, value in info.items()} == TYPES | (
+            {"mean_jct_s": "f", "jct_ratio": "f"} if terminated else {}
+        )
+        assert all(isinstance(value, np.generic) for name, value in info.items() if name != "action_mask")
         assert "episode" not in info  # that name is Gymnasium's and Stable-Baselines'
         if terminated:
             break
@@ -287,10 +308,10 @@ def test_types_are_pythons_own(kinds: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_endless_pausing_is_cut(tmp_path: Path) -> None:
-    """Two jobs for one GPU: whichever runs is paused for the other as soon as that is legal."""
+    """Two jobs for one GPU: the running job is paused for the other as soon as that is legal."""
     table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=1, duration_s=1e9, pause_s=0.0, load_s=70.0)
     chosen = tiny.scenario(tmp_path, table.assign(profiled_duration_s=1e9), cluster="1x1")
-    env = tiny.make(chosen, queue_slots=2, running_slots=1)
+    env = tiny.make(chosen, queue_slots=2, running_slots=1, **BY_AGENT)
     env.reset(seed=0)
     first_choices = 6, *range(6), 7  # pause, start, wait
     truncated = terminated = False
@@ -301,7 +322,7 @@ def test_endless_pausing_is_cut(tmp_path: Path) -> None:
 
 
 def test_an_episode_in_which_a_job_fails_for_ever_is_cut(tmp_path: Path) -> None:
-    env = tiny.make(tiny.scenario(tmp_path), action="pick")
+    env = tiny.make(tiny.scenario(tmp_path))
     env.reset(seed=0)
     env.episode.state.endless = 1
     *_, terminated, truncated, _ = env.step(int(env.action_masks().argmax()))
@@ -310,13 +331,13 @@ def test_an_episode_in_which_a_job_fails_for_ever_is_cut(tmp_path: Path) -> None
 
 
 def test_the_cluster_is_shown_as_text(tmp_path: Path) -> None:
-    """A takes a GPU of the first node, B all of the second, and C could start."""
+    """A takes one GPU of the first node, B all of the second, and C could start."""
     table = tiny.jobs(3).assign(submit_s=0.0, num_gpus=[1, 8, 1], cpu_cores=[2, 8, 1])
     chosen = tiny.scenario(tmp_path, table)
-    env = tiny.make(chosen, action="pick", render_mode="ansi")
+    env = tiny.make(chosen, render_mode="ansi")
     env.reset(seed=0)
     for job in (0, 1):
-        env.step(env._slots.queue.tolist().index(job))
+        env.step(env.queue.tolist().index(job))
     assert str(env.render()).splitlines() == [
         "           0 s  2 running, 1 queued",
         "node   0  a.......  46 cores free",

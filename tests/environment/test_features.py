@@ -1,4 +1,4 @@
-"""What an agent sees is what its name says, within its range."""
+"""Each feature has the value that its name states, within its range."""
 
 from math import log, log1p, log2
 from pathlib import Path
@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.envs.observations import Sizes
+from gpu_cluster_gym.envs.observations.tables import observation as tables
+from gpu_cluster_gym.envs.spaces import row
 from gpu_cluster_gym.simulator.kernel.slots import features
 from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
 from gpu_cluster_gym.simulator.policy import Placement, Start
+from gpu_cluster_gym.simulator.slots import Slots
 from tests.cases import tiny
 
 YES_OR_NO = {"present", "predictable", "fits", "has_victims", "may_pause"}
@@ -25,6 +29,7 @@ OTHERS = {
     "victims_worth": (-1.0, 1.0),
     "victims_worth_free": (-1.0, 1.0),
 }
+BY_AGENT = {"placed_by": "agent", "victims_by": "agent"}
 A_DAY = 2.0  # longer than any time here, on the scale of times
 
 
@@ -39,14 +44,14 @@ def test_each_feature_of_the_queue_has_its_number() -> None:
 
 
 def table(observation: dict[str, np.ndarray], name: str, columns: tuple[str, ...]) -> list[dict[str, float]]:
-    """Return a part of the observation as a row a slot."""
+    """Return a part of the observation as a dict per row."""
     rows = observation[name].reshape(-1, len(columns)).tolist()
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def seen_now(env: GPUClusterEnv) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
     """Return the first queued job, the running one with most time remaining, and the totals."""
-    observation = env._observe()
+    observation = row(env.batch.observations(), 0)
     parts = ("queue", QUEUE_FEATURES), ("running", RUNNING_FEATURES), ("totals", TOTALS)
     queued, running, totals = (table(observation, name, columns)[0] for name, columns in parts)
     return queued, running, totals
@@ -62,7 +67,8 @@ def test_every_feature_is_in_its_range(physics: str, tmp_path: Path) -> None:
     low, high = zip(*map(limits, columns), strict=True)
     yes_or_no = [name in YES_OR_NO for name in columns]
     for seed in range(4):
-        env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics))
+        chosen = tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics)
+        env = tiny.make(chosen, placed_by="agent", victims_by="agent")
         for seen in tiny.wander(env, seed):
             queue = seen.observation["queue"].reshape(tiny.COUNT, -1)
             running = seen.observation["running"].reshape(tiny.COUNT, -1)
@@ -77,7 +83,7 @@ def test_every_feature_is_in_its_range(physics: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def two_jobs(tmp_path: Path) -> GPUClusterEnv:
-    """Let A have run for 100 s of the 900 it is thought to take, on 4 of 8 GPUs; B has just come for all."""
+    """Let A run for 100 s of its estimated 900 s, on 4 of 8 GPUs; B has just arrived and needs all."""
     jobs = tiny.jobs(2).assign(
         submit_s=[0.0, 100.0],
         num_gpus=[4, 8],
@@ -89,7 +95,9 @@ def two_jobs(tmp_path: Path) -> GPUClusterEnv:
         load_s=[20.0, 2.0],
         predictable_from=[1.0, 0.0],
     )
-    env = tiny.make(tiny.scenario(tmp_path, jobs, cluster="1x8"), queue_slots=4, running_slots=2, margin=2.0)
+    env = tiny.make(
+        tiny.scenario(tmp_path, jobs, cluster="1x8"), queue_slots=4, running_slots=2, margin=2.0, **BY_AGENT
+    )
     env.reset(seed=0)
     env.step(0)
     assert env.episode.view.now == 100
@@ -177,7 +185,7 @@ def test_a_paused_job_remembers(two_jobs: GPUClusterEnv) -> None:
     """A is paused from 100 to 110 and queued since, behind B, with 100 s done."""
     pause = 12
     two_jobs.step(pause)
-    observation = two_jobs._observe()
+    observation = row(two_jobs.batch.observations(), 0)
     paused = table(observation, "queue", QUEUE_FEATURES)[1]
     assert two_jobs.episode.view.now == 110
     expected = {"attained": time(100), "remaining": time(800), "preemptions": 1 / 5, "progress": 1 / 9}
@@ -187,7 +195,7 @@ def test_a_paused_job_remembers(two_jobs: GPUClusterEnv) -> None:
 
 
 def test_free_memory_and_cores_are_shares(two_jobs: GPUClusterEnv) -> None:
-    observation = two_jobs._observe()
+    observation = row(two_jobs.batch.observations(), 0)
     assert observation["free_memory"].tolist() == [0.5] * 4 + [1.0] * 4
     assert observation["free_cores"].tolist() == pytest.approx([40 / 48])
 
@@ -197,9 +205,10 @@ def test_memory_that_is_used_up_but_for_a_rounding_is_none(tmp_path: Path) -> No
     assert 16 - 0.3 - 0.3 - 15.4 < 0
     jobs = tiny.jobs(3).assign(submit_s=0.0, num_gpus=1, gpu_memory_gib=[0.3, 0.3, 15.4], cpu_cores=1)
     shared = {"cluster": "1x1", "physics": "memory,sharing", "max_share": 3}
-    env = tiny.make(tiny.scenario(tmp_path, jobs, **shared), action="elastic")
+    env = tiny.make(tiny.scenario(tmp_path, jobs, **shared), **BY_AGENT)
     env.reset(seed=0)
     for job in range(3):
         env.episode.apply(Start(job, Placement((0,))))
-    env._slots.refresh(env.episode.states, 0, env.episode.jobs)
-    assert env._observe()["free_memory"].tolist() == [0.0]
+    slots = Slots(1, 1)
+    slots.refresh(env.episode.states, 0, env.episode.jobs)
+    assert tables(slots.observation, Sizes(1, 1, 1, 1))["free_memory"].tolist() == [0.0]

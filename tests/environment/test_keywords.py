@@ -1,4 +1,4 @@
-"""Keywords of environments that cannot be are refused in a sentence; a batch begins anew as Gymnasium's do."""
+"""Invalid keywords are refused with a message; a batch resets like Gymnasium's vector environments."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
-from gpu_cluster_gym.envs.batch import BatchEnv
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from tests.cases import tiny
 
 FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20, "all_windows": True}}
@@ -17,30 +17,30 @@ FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20,
 @pytest.mark.parametrize(
     ("action", "wrong", "said"),
     [
-        ("steer", {"decisions": 0}, "decisions 0: expected a whole number, at least 1"),
-        ("steer", {"decisions": -3}, "decisions -3: expected a whole number"),
-        ("steer", {"every": 2.5}, "every 2.5: expected a whole number"),
+        ("steer", {"decisions_per_window": 0}, "decisions_per_window 0: expected a whole number, at least 1"),
+        ("steer", {"decisions_per_window": -3}, "decisions_per_window -3: expected a whole number"),
+        ("steer", {"arrivals_per_decision": 2.5}, "arrivals_per_decision 2.5: expected a whole number"),
         ("steer", {"privileged": "yes"}, "privileged 'yes': expected True or False"),
-        ("steer", {"start": {"price": "x"}}, "start price 'x': expected a finite number"),
+        ("steer", {"default_weights": {"price": "x"}}, "default_weights price 'x': expected a finite number"),
         ("steer", {"threads": 1.5}, "threads 1.5: expected a whole number"),
         ("moves", {"cores": "yes"}, "cores 'yes': expected True or False"),
-        ("moves", {"queued": 2.7}, "queued 2.7: expected a whole number, at least 0"),
-        ("moves", {"running": -1}, "running -1: expected a whole number, at least 0"),
+        ("moves", {"queued_jobs": 2.7}, "queued_jobs 2.7: expected a whole number, at least 0"),
+        ("moves", {"running_jobs": -1}, "running_jobs -1: expected a whole number, at least 0"),
         ("moves", {"tau_s": 0}, "tau_s 0: expected seconds, more than 0"),
-        ("pick", {"queue_slots": 2.5}, "queue_slots 2.5: expected a whole number, at least 1"),
-        ("pick", {"exponent": float("nan")}, "exponent nan: expected a finite number"),
-        ("pick", {"margin": -3}, "margin -3: expected a finite number, at least 0"),
-        ("pick", {"tau_s": float("nan")}, "tau_s nan: expected seconds, more than 0"),
-        ("pick", {"count": 2.5}, "count 2.5: expected a whole number, at least 1"),
+        ("plain", {"queue_slots": 2.5}, "queue_slots 2.5: expected a whole number, at least 1"),
+        ("plain", {"exponent": float("nan")}, "exponent nan: expected a finite number"),
+        ("plain", {"margin": -3}, "margin -3: expected a finite number, at least 0"),
+        ("plain", {"tau_s": float("nan")}, "tau_s nan: expected seconds, more than 0"),
+        ("plain", {"count": 2.5}, "count 2.5: expected a whole number, at least 1"),
         ("steer", {"count": None}, "count None: expected a whole number, at least 1"),
         ("steer", {"weights": 3}, "weights 3: expected a list of words"),
         ("steer", {"weights": "price"}, "weights 'price': expected a list of words"),
         ("steer", {"split": ["test"]}, r"split \['test'\]: expected a word"),
-        ("pick", {"split": 3}, "split 3: expected a word"),
-        ("pick", {"reward": 3}, "there is no reward 3 among jct"),
+        ("plain", {"split": 3}, "split 3: expected a word"),
+        ("plain", {"reward": 3}, "there is no reward 3 among gain"),
         ("steer", {"num_envs": 1.5}, "num_envs 1.5: expected a whole number"),
-        (3, {}, "there is no action 3 among elastic"),
-        ("pick", {"tau_s": -5.0}, "tau_s -5.0: expected seconds, more than 0"),
+        (3, {}, "there is no action 3 among plain"),
+        ("plain", {"tau_s": -5.0}, "tau_s -5.0: expected seconds, more than 0"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(action: Any, wrong: dict[str, Any], said: str) -> None:
@@ -51,12 +51,12 @@ def test_what_cannot_be_is_refused_in_a_sentence(action: Any, wrong: dict[str, A
 @pytest.mark.parametrize(
     ("action", "wrong", "said"),
     [
-        ("steer", {"decisions": 0}, "decisions 0: expected a whole number"),
-        ("steer", {"start": {"price": "x"}}, "start price 'x': expected a finite number"),
+        ("steer", {"decisions_per_window": 0}, "decisions_per_window 0: expected a whole number"),
+        ("steer", {"default_weights": {"price": "x"}}, "default_weights price 'x': expected a finite number"),
         ("moves", {"cores": "yes"}, "cores 'yes': expected True or False"),
-        ("moves", {"queued": -1}, "queued -1: expected a whole number"),
-        ("moves", {"most": 99}, "most 99: expected 3 to 40"),
-        ("pick", {"queue_slots": 2.5}, "queue_slots 2.5: expected a whole number"),
+        ("moves", {"queued_jobs": -1}, "queued_jobs -1: expected a whole number"),
+        ("moves", {"max_moves": 99}, "max_moves 99: expected 3 to 40"),
+        ("plain", {"queue_slots": 2.5}, "queue_slots 2.5: expected a whole number"),
     ],
 )
 def test_nor_do_they_make_a_policy_of_an_agent(action: str, wrong: dict[str, Any], said: str) -> None:
@@ -64,26 +64,26 @@ def test_nor_do_they_make_a_policy_of_an_agent(action: str, wrong: dict[str, Any
         AgentPolicy(lambda seen, legal: 0, action=action, **wrong)
 
 
-def batch(action: str, num_envs: int = 3) -> BatchEnv:
-    """Return a batch that begins nothing anew by itself."""
+def batch(action: str, num_envs: int = 3) -> GPUClusterVectorEnv:
+    """Return a batch without automatic resets."""
     made = gymnasium.make_vec("GPUCluster-v2", num_envs=num_envs, action=action, autoreset="Disabled", **FEW)
-    assert isinstance(made.unwrapped, BatchEnv)
+    assert isinstance(made.unwrapped, GPUClusterVectorEnv)
     return made.unwrapped
 
 
-@pytest.mark.parametrize("action", ["pick", "steer"])
+@pytest.mark.parametrize("action", ["plain", "steer"])
 def test_a_mask_says_which_environments_begin_anew(action: str) -> None:
-    """The others go on where they were."""
+    """The other environments continue."""
     one = batch(action)
     first, second = one.env.windows
     one.reset(seed=0, options={"window": first})
     for _ in range(3):
-        legal = one.action_masks().argmax(1) if action == "pick" else one.action_space.sample()
+        legal = one.action_masks().argmax(1) if action == "plain" else one.action_space.sample()
         one.step(legal)
     before = one.observations().tolist()
     seen, _ = one.reset(options={"reset_mask": np.array([False, True, False]), "window": second})
     after = seen.tolist()
-    assert one.numbers.tolist() == [first, second, first]
+    assert one.window_numbers.tolist() == [first, second, first]
     assert (after[0], after[2]) == (before[0], before[2])
     assert after[1] != before[1]
 
@@ -91,18 +91,18 @@ def test_a_mask_says_which_environments_begin_anew(action: str) -> None:
 @pytest.mark.parametrize("mask", [[True], [False] * 3, [1, 0, 1]])
 def test_what_is_no_mask_is_refused(mask: list[Any]) -> None:
     with pytest.raises(ValueError, match="reset_mask: expected 3 bools"):
-        batch("pick").reset(options={"reset_mask": mask})
+        batch("plain").reset(options={"reset_mask": mask})
 
 
 def test_numpys_numbers_are_seeds() -> None:
-    one, other = batch("pick"), batch("pick")
+    one, other = batch("plain"), batch("plain")
     three: Any = np.int64(3)
     assert np.array_equal(one.reset(seed=three)[0], other.reset(seed=3)[0])
     assert np.array_equal(one.reset(seed=list(np.arange(3)))[0], other.reset(seed=[0, 1, 2])[0])
-    assert one.numbers.tolist() == other.numbers.tolist()
+    assert one.window_numbers.tolist() == other.window_numbers.tolist()
 
 
-@pytest.mark.parametrize("action", ["primitive", "moves", "steer"])
+@pytest.mark.parametrize("action", ["plain", "moves", "steer"])
 def test_so_they_are_of_one_environment(action: str) -> None:
     env = gymnasium.make("GPUCluster-v2", action=action, disable_env_checker=True, **FEW).unwrapped
     seeds: list[Any] = [3, np.int64(3)]
@@ -110,7 +110,7 @@ def test_so_they_are_of_one_environment(action: str) -> None:
     assert windows[0] == windows[1]
 
 
-@pytest.mark.parametrize("action", ["pick", "steer"])
+@pytest.mark.parametrize("action", ["plain", "steer"])
 def test_a_trace_file_that_has_changed_is_read_anew(action: str, tmp_path: Path) -> None:
     file = tmp_path / "jobs.csv"
     for longer in (1.0, 2.0):
@@ -119,6 +119,5 @@ def test_a_trace_file_that_has_changed_is_read_anew(action: str, tmp_path: Path)
         scenario = {"trace_file": str(file), "full_trace": True, "physics": "exclusive", "cluster": "2x8"}
         env = gymnasium.make("GPUCluster-v2", action=action, scenario=scenario)
         env.reset(seed=0)
-        inside: Any = env.unwrapped
-        jobs = (inside.batch.found[0] if action == "steer" else inside).workload.jobs["duration_s"]
+        jobs = env.get_wrapper_attr("workload").jobs["duration_s"]
         assert jobs.tolist() == (longer * table["duration_s"]).tolist()

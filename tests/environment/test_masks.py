@@ -1,4 +1,4 @@
-"""The mask allows exactly what does not raise, and one thing always."""
+"""The mask allows exactly the actions that do not raise, and always at least one."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.envs.env import GPUClusterEnv
-from gpu_cluster_gym.envs.task import SCRATCH
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
@@ -14,13 +13,18 @@ from gpu_cluster_gym.simulator.kernel.slots.stepping import RULES
 from gpu_cluster_gym.simulator.policy import Preempt, Start, Wait
 from tests.cases import tiny
 
-KINDS = ("primitive", "pick")
+KINDS = tuple(
+    {"placed_by": place, "victims_by": victims}
+    for place in ("rule", "agent")
+    for victims in ("rule", "agent")
+)
+SCRATCH = 1  # record
 PHYSICS = ("all", "none", "memory,preemption", "estimates")
 FEWER = 20  # jobs, where every action of every choice is tried
 
 
 def may_start(env: GPUClusterEnv, job: int, rule: int) -> bool:
-    """Ask the episode whether a queued job may start now where a placement rule puts it."""
+    """Return whether the episode allows a queued job to start under a placement rule."""
     usual, env.episode.state.placement = env.episode.state.placement, rule
     placement = env.episode.view.place(job)
     env.episode.state.placement = usual
@@ -28,14 +32,14 @@ def may_start(env: GPUClusterEnv, job: int, rule: int) -> bool:
 
 
 def may_pause(env: GPUClusterEnv, job: int) -> bool:
-    """Ask the episode whether a job may be paused, which an agent may do after a minute and if somebody waits."""
+    """Return whether the episode allows a pause, which an agent may make after a minute and if jobs are queued."""
     view = env.episode.view
     lately = view.now - view.jobs.phase_began_s[job] < MIN_RUN_S
     return bool(len(view.queue)) and not lately and env.episode.why_not(Preempt(job)) is None
 
 
 def may_pick(env: GPUClusterEnv, job: int) -> bool:
-    """Try to pick a job on a copy of the episode."""
+    """Return whether a job can be picked, by trying it on a copy of the episode."""
     states = env.episode.states
     states[SCRATCH] = states[0]
     picked = bool(calls.pick(states, SCRATCH, env.episode.jobs, job))
@@ -45,34 +49,41 @@ def may_pick(env: GPUClusterEnv, job: int) -> bool:
     return picked
 
 
-def legal(env: GPUClusterEnv, kind: str) -> list[bool]:
-    """Return what is legal now, found without the mask; slots hold all jobs."""
-    queue, running = env._slots.queue.tolist(), env._slots.running.tolist()
+def legal(env: GPUClusterEnv, kind: dict[str, str]) -> list[bool]:
+    """Return the legal actions, found without the mask; slots hold all jobs."""
+    queue, running = env.queue.tolist(), env.running.tolist()
     assert sorted(queue)[queue.count(-1) :] == env.episode.view.queue.tolist()
     assert sorted(running)[running.count(-1) :] == env.episode.view.running.tolist()
-    if kind == "pick":
-        moves = [job >= 0 and may_pick(env, job) for job in queue]
+    rules = RULES if kind["placed_by"] == "agent" else [env.episode.state.placement]
+    if kind["victims_by"] == "rule":
+        moves = [job >= 0 and may_pick(env, job) for job in queue for _ in rules]
     else:
-        moves = [job >= 0 and may_start(env, job, rule) for job in queue for rule in RULES]
+        moves = [job >= 0 and may_start(env, job, rule) for job in queue for rule in rules]
         moves += [job >= 0 and may_pause(env, job) for job in running]
     return [*moves, env.episode.why_not(Wait()) is None]
 
 
 @pytest.mark.parametrize("physics", PHYSICS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_mask_is_what_the_episode_allows(kind: str, physics: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
+def test_the_mask_is_what_the_episode_allows(kind: dict[str, str], physics: str, tmp_path: Path) -> None:
     for seed in range(2):
-        env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics), action=kind)
+        env = tiny.make(
+            tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics), **kind, observation="tables"
+        )
         for seen in tiny.wander(env, seed):
             assert seen.mask.dtype == bool
             assert seen.mask.tolist() == legal(env, kind)
 
 
 @pytest.mark.parametrize("physics", ["all", "none"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_masked_raises_and_changes_nothing(kind: str, physics: str, tmp_path: Path) -> None:
-    env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(FEWER), physics=physics), action=kind)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
+def test_what_is_masked_raises_and_changes_nothing(
+    kind: dict[str, str], physics: str, tmp_path: Path
+) -> None:
+    env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(FEWER), physics=physics), **kind)
     for seen in tiny.wander(env):
+        if env.episode.done:
+            break
         before = env.episode.states.tobytes()
         for action in np.flatnonzero(~seen.mask):
             with pytest.raises(ValueError, match=f"action {action} is illegal now"):
@@ -85,9 +96,9 @@ def test_what_is_masked_raises_and_changes_nothing(kind: str, physics: str, tmp_
 
 
 @pytest.mark.parametrize("physics", ["all", "none"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_not_masked_does_not_raise(kind: str, physics: str, tmp_path: Path) -> None:
-    env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(FEWER), physics=physics), action=kind)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
+def test_what_is_not_masked_does_not_raise(kind: dict[str, str], physics: str, tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(FEWER), physics=physics), **kind)
     for seen in tiny.wander(env):
         before = env.episode.states.copy()
         for action in np.flatnonzero(seen.mask):
@@ -95,26 +106,26 @@ def test_what_is_not_masked_does_not_raise(kind: str, physics: str, tmp_path: Pa
             assert legality.check(env.episode.states, 0, env.episode.jobs) == 0
             assert env.episode.states[0].tobytes() != before[0].tobytes() or env.episode.done
             env.episode.states[:] = before
-            env._pass_over()
+            env.batch.refresh(0)
         assert tiny.bits(env.action_masks()) == tiny.bits(seen.mask)
 
 
 @pytest.mark.parametrize("slots", [1, 3, tiny.COUNT])
 @pytest.mark.parametrize("physics", PHYSICS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_action_is_always_legal(kind: str, physics: str, slots: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
+def test_one_action_is_always_legal(kind: dict[str, str], physics: str, slots: int, tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, physics=physics)
-    env = tiny.make(chosen, action=kind, queue_slots=slots, running_slots=slots)
+    env = tiny.make(chosen, **kind, queue_slots=slots, running_slots=slots)
     for seed in range(2):
         assert all(seen.mask.any() for seen in tiny.wander(env, seed))
         assert env.episode.done
 
 
 def test_time_goes_on_where_only_unseen_jobs_could_start(tmp_path: Path) -> None:
-    """A 0-100 on the only GPU, paused for nothing; it alone is seen, and cannot start again at this instant."""
+    """A runs 0-100 on the only GPU and is paused for free; only A is shown, and it cannot restart at this instant."""
     table = tiny.jobs(3).assign(submit_s=[0.0, 0.0, 100.0], num_gpus=1, duration_s=[1000.0, 2000.0, 3000.0])
     chosen = tiny.scenario(tmp_path, table, physics="none", cluster="1x1")
-    env = tiny.make(chosen, queue_slots=1, running_slots=1)
+    env = tiny.make(chosen, queue_slots=1, running_slots=1, placed_by="agent", victims_by="agent")
     env.reset(seed=0)
     start, pause = 0, 3
     env.step(start)
@@ -123,7 +134,7 @@ def test_time_goes_on_where_only_unseen_jobs_could_start(tmp_path: Path) -> None
     env.step(pause)
     assert (env.episode.view.now, env.episode.view.instant) == (100, instant + 1)
     assert env.action_masks()[start]
-    assert env._slots.queue.tolist() == [0]
+    assert env.queue.tolist() == [0]
 
 
 def test_what_is_sampled_is_legal(tmp_path: Path) -> None:
@@ -134,7 +145,7 @@ def test_what_is_sampled_is_legal(tmp_path: Path) -> None:
 
 
 def test_what_is_sampled_after_seeding_is_legal_at_a_start_too(tmp_path: Path) -> None:
-    """The checkers of Gymnasium seed, sample, and only then reset."""
+    """Gymnasium's checkers seed, sample, and only then reset."""
     table = tiny.jobs(8 * tiny.COUNT)
     env = tiny.make(
         tiny.scenario(tmp_path, table, full_trace=False, all_windows=True, jobs=tiny.COUNT), count=4
@@ -150,7 +161,7 @@ def test_what_is_sampled_after_seeding_is_legal_at_a_start_too(tmp_path: Path) -
 
 
 def test_a_mask_of_ones_own_may_be_sampled(tmp_path: Path) -> None:
-    env = tiny.make(tiny.scenario(tmp_path), action="pick")
+    env = tiny.make(tiny.scenario(tmp_path))
     env.reset(seed=0)
     only = np.zeros(len(env.action_masks()), np.int8)
     only[7] = 1

@@ -1,4 +1,4 @@
-"""Choosing among moves: what is listed can be done, does what it says, and the rule's own choices are the rule."""
+"""Action `moves`: listed moves have their stated effect, and the own choices of the rule reproduce the rule."""
 
 from collections import Counter
 from dataclasses import asdict, replace
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from gpu_cluster_gym.envs.moves import Choosing, Move, MovesEnv
-from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.envs.moves import Move, MovesBatch, MovesEnv
+from gpu_cluster_gym.envs.windows import PreparedWindow, member_seeds
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.moves import rollouts
@@ -41,25 +41,25 @@ WORKLOADS = {
 
 
 @cache
-def opening(workload: str, number: int = 0) -> Opening:
-    """Return a training window of a few jobs, ready to begin."""
+def opening(workload: str, number: int = 0) -> PreparedWindow:
+    """Return a prepared training window of a few jobs."""
     fields = WORKLOADS[workload] | {"jobs": FEW, "all_windows": True}
-    return Opening(windows(replace(named(workload), **fields), "train", number + 1)[number])  # type: ignore[arg-type]
+    return PreparedWindow(windows(replace(named(workload), **fields), "train", number + 1)[number])  # type: ignore[arg-type]
 
 
-def one(workload: str = "mixed", number: int = 0, **sizes: Any) -> Choosing:
-    """Return an environment on a window, begun."""
-    batch = Choosing([opening(workload, number)], 1, **sizes)
+def one(workload: str = "mixed", number: int = 0, **sizes: Any) -> MovesBatch:
+    """Return a batch of one environment after its reset."""
+    batch = MovesBatch([opening(workload, number)], 1, **sizes)
     batch.begin(0, 0)
     return batch
 
 
-def choose(batch: Choosing, place: int) -> None:
+def choose(batch: MovesBatch, place: int) -> None:
     batch.step(np.array([place]))
 
 
-def is_done(batch: Choosing, move: Move, before: np.ndarray) -> bool:
-    """Tell whether a move did what it says, at once or as far as a pause allows; a start may run out of memory."""
+def is_done(batch: MovesBatch, move: Move, before: np.ndarray) -> bool:
+    """Return whether a move had its stated effect, as far as a pause allows; a start may run out of memory."""
     s = batch.states[0]
     phase = s.phase
     if move.kind.startswith("wait"):
@@ -83,17 +83,17 @@ def test_the_own_choices_are_the_rule(workload: str, cores: bool) -> None:
         choose(batch, int(batch.lists["own"][0]))
     played = run(Rule(), opening(workload).workload.episode())
     assert batch.states[0].finish_s[:FEW].tolist() == played.state.finish_s[:FEW].tolist()
-    assert batch.told_at_the_end(0)[1] == pytest.approx(1.0, rel=1e-12)
+    assert batch.final_info(0)[1] == pytest.approx(1.0, rel=1e-12)
 
 
 def test_own_choices_may_pause_jobs_for_more_gpus_than_a_list_names() -> None:
-    """The window has a gang of 32 for which others give way."""
+    """The window has a gang of 32 GPUs for which other jobs are paused."""
     load = windows(replace(named("philly_exclusive"), jobs=200, all_windows=True), "train", 7)[6]
     assert own_choices_like_the_rules(load)[DISPLACE, PLACED] > 0
 
 
 def test_own_choices_may_run_on_fewer_gpus_than_they_ask_for() -> None:
-    """A job asks for more GPUs than a list names, and runs on those of one node."""
+    """A job requests more GPUs than a list names, and runs on those of one node."""
     load = windows(replace(named("philly"), jobs=60, all_windows=True), "train", 18)[17]
     assert load.jobs["num_gpus"].max() == 24
     assert {seating for _, seating in own_choices_like_the_rules(load)} == {NAMED}
@@ -105,7 +105,7 @@ def test_own_choices_may_be_placed_by_the_scenarios_rule() -> None:
 
 
 def test_own_choices_count_the_cores_that_a_start_lacks_once() -> None:
-    """A job starts beside others whose cores are then divided anew."""
+    """A job starts on shared GPUs, where cores are then divided again."""
     load = windows(replace(named("philly"), jobs=120, all_windows=True), "train", 29)[28]
     own_choices_like_the_rules(load)
 
@@ -114,15 +114,15 @@ def test_own_choices_count_the_cores_that_a_start_lacks_once() -> None:
 def test_own_choices_may_be_seated_on_more_gpus_than_a_list_names(
     cluster: str, number: int, kind: int
 ) -> None:
-    """Nodes have so many GPUs, and a job asks for 24 or 32."""
+    """Nodes have 32 or 64 GPUs, and a job requests 24 or 32."""
     scenario = replace(named("philly"), cluster=cluster, jobs=60, all_windows=True)
     load = windows(scenario, "train", number + 1)[number]
     assert own_choices_like_the_rules(load)[kind, SEATED] > 0
 
 
 def own_choices_like_the_rules(load: Workload) -> Counter[tuple[int, int]]:
-    """Make the own choices, hold them against the rule, and count them by kind and seating."""
-    batch, made = Choosing([Opening(load)], 1), Counter[tuple[int, int]]()
+    """Make the own choices, compare the result with the rule, and count them by kind and seating."""
+    batch, made = MovesBatch([PreparedWindow(load)], 1), Counter[tuple[int, int]]()
     batch.begin(0, 0)
     while batch.more[0]:
         own = int(batch.lists["own"][0])
@@ -137,7 +137,7 @@ def own_choices_like_the_rules(load: Workload) -> Counter[tuple[int, int]]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_every_listed_move_can_be_made_and_the_laws_hold(workload: str, seed: int) -> None:
-    """Random moves, none twice on a list; what a listed move promises has become of its job."""
+    """Random moves; no list has duplicates, and every move has its stated effect."""
     batch, rng = one(workload), np.random.default_rng(seed)
     seen, won = set(), 0.0
     for _ in range(400):
@@ -154,14 +154,14 @@ def test_every_listed_move_can_be_made_and_the_laws_hold(workload: str, seed: in
         assert legality.check(batch.states, 0, batch.jobs[0]) == 0
         seen.add(moves[place].kind)
         if not batch.more[0]:
-            assert won == pytest.approx(1 - batch.told_at_the_end(0)[1])
+            assert won == pytest.approx(1 - batch.final_info(0)[1])
             break
     assert {"start", "wait"} <= seen
 
 
 def test_another_base_makes_the_choices_but_is_paid_against_the_default_rule() -> None:
     base = {"price": 6.0, "caution": 0.2}
-    batch, won = one(base=base), 0.0
+    batch, won = one(base_weights=base), 0.0
     while batch.more[0]:
         choose(batch, int(batch.lists["own"][0]))
         won += float(batch.gain[0])
@@ -171,7 +171,7 @@ def test_another_base_makes_the_choices_but_is_paid_against_the_default_rule() -
     assert batch.states[0].finish_s[:FEW].tolist() == played.finish_s[:FEW].tolist()
     submitted = opening("mixed").episode.jobs["submit_s"].sum()
     ratio = (played.finish_s[:FEW].sum() - submitted) / (default.finish_s[:FEW].sum() - submitted)
-    assert 1 - won == pytest.approx(batch.told_at_the_end(0)[1]) == pytest.approx(ratio) != 1
+    assert 1 - won == pytest.approx(batch.final_info(0)[1]) == pytest.approx(ratio) != 1
 
 
 def test_what_is_not_listed_is_refused() -> None:
@@ -187,7 +187,7 @@ def test_what_is_not_listed_is_refused() -> None:
 
 
 def test_a_displacement_gives_the_job_the_gpus_it_names() -> None:
-    """Once its victims have paused, the job runs on what was kept for it."""
+    """After its victims have paused, the job runs on the GPUs reserved for it."""
     batch, rng, checked = one("mixed", 1), np.random.default_rng(0), 0
     while batch.more[0] and checked < 3:
         moves = batch.moves(0)
@@ -205,7 +205,7 @@ def test_a_displacement_gives_the_job_the_gpus_it_names() -> None:
     assert checked == 3
 
 
-def on(batch: Choosing, gpu: int) -> list[int]:
+def on(batch: MovesBatch, gpu: int) -> list[int]:
     """Return the jobs on a GPU."""
     slots = batch.states[0].job_in[4 * gpu : 4 * gpu + 4]
     jobs: list[int] = slots[slots != NOBODY].tolist()
@@ -214,20 +214,20 @@ def on(batch: Choosing, gpu: int) -> list[int]:
 
 def test_a_batch_is_its_environments_one_by_one() -> None:
     found = [opening("mixed", number) for number in range(3)]
-    batch, rng = Choosing(found, 3), np.random.default_rng(0)
-    singles = [Choosing(found, 1) for _ in range(3)]
+    batch, rng = MovesBatch(found, 3), np.random.default_rng(0)
+    singles = [MovesBatch(found, 1) for _ in range(3)]
     for e, single in enumerate(singles):
         batch.begin(e, e)
         single.begin(0, e)
     while batch.more.any():
         places = np.array([rng.integers(max(num, 1)) for num in batch.lists["num"]])
         batch.step(places)
-        seen = batch.seen()
+        seen = batch.observe()
         for e, single in enumerate(singles):
             choose(single, int(places[e]))
             assert single.gain[0] == batch.gain[e]
             assert single.more[0] == batch.more[e]
-            for name, part in single.seen().items():
+            for name, part in single.observe().items():
                 assert (part[0] == seen[name][e]).all(), name
 
 
@@ -243,13 +243,13 @@ def test_gymnasium_finds_no_fault() -> None:
 
 
 def test_sizes_bound_the_list() -> None:
-    small = one(queued=1, running=0, most=5)
+    small = one(queued_jobs=1, running_jobs=0, max_moves=5)
     while small.more[0]:
         assert len(small.moves(0)) <= 5
         assert len({move.job for move in small.moves(0) if move.kind in ("start", "displace")}) <= 2
         choose(small, int(small.lists["own"][0]))
-    with pytest.raises(ValueError, match="most 99: expected 3 to 40"):
-        one(most=99)
+    with pytest.raises(ValueError, match="max_moves 99: expected 3 to 40"):
+        one(max_moves=99)
 
 
 @pytest.mark.parametrize("action", ["moves", "steer"])
@@ -258,8 +258,9 @@ def test_make_vec_is_make_one_by_one(action: str) -> None:
     choices: dict[str, Any] = {"workload": "mixed", "scenario": {"jobs": 20}, "count": 3, "action": action}
     many = gymnasium.make_vec("GPUCluster-v2", 3, autoreset="SameStep", **choices)
     singles = [gymnasium.make("GPUCluster-v2", **choices) for _ in range(3)]
+    seeds = member_seeds(5, 3)
     seen, info = many.reset(seed=5)
-    alone = [env.reset(seed=5 + i) for i, env in enumerate(singles)]
+    alone = [env.reset(seed=seeds[i]) for i, env in enumerate(singles)]
     ended = np.zeros(3, int)
     while ended.min() < 2:
         for i, (own_seen, own_info) in enumerate(alone):
@@ -280,7 +281,7 @@ def test_make_vec_is_make_one_by_one(action: str) -> None:
 
 
 def assert_same(seen: Any, i: int, alone: Any) -> None:
-    """Assert that an environment of a batch sees what it sees alone."""
+    """Assert that an environment of a batch observes what it would observe alone."""
     if isinstance(alone, dict):
         assert all((seen[name][i] == part).all() for name, part in alone.items())
     else:
@@ -297,12 +298,12 @@ def test_an_illegal_action_may_be_forgiven() -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
-    """The first choice of a window, and one further on: the same futures, the same sums."""
+    """At the first choice of a window and at a later one: the same futures, the same sums."""
     batch, ahead = one(workload, futures=3), LookAhead(draws=3, tau_s=3600.0)
     for _ in range(2):
         while batch.more[0] and batch.lists["num"][0] < 4:
             choose(batch, int(batch.lists["own"][0]))
-        won, count = batch.won_s()[0], int(batch.lists["num"][0])
+        won, count = batch.advantages_s()[0], int(batch.lists["num"][0])
         lists, room = rollout_workspace(batch.states, batch.jobs[0], batch.memory[[0, 0]])
         lists[0] = batch.lists[0]
         rollouts.evaluate_listed(batch.states, lists, room, -1, np.ones(len(KINDS), bool), ahead.options)
@@ -314,10 +315,10 @@ def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
 
 
 def test_moves_of_some_kinds_may_be_imagined_alone() -> None:
-    """They win what they win beside the others, which are not tried."""
+    """Their advantages are the same as with all kinds; other kinds are not simulated."""
     batch, told_apart = one(futures=2), 0
     for _ in range(40):
-        won, some = batch.won_s()[0], batch.won_s(("start", "displace"))[0]
+        won, some = batch.advantages_s()[0], batch.advantages_s(("start", "displace"))[0]
         kinds = [move.kind for move in batch.moves(0)]
         expected = [w if kind in ("start", "displace") else 0 for w, kind in zip(won, kinds, strict=False)]
         assert some[: len(kinds)].tolist() == expected
@@ -329,7 +330,7 @@ def test_moves_of_some_kinds_may_be_imagined_alone() -> None:
 def test_to_imagine_leaves_no_trace() -> None:
     plain, imagined = one(), one(futures=2)
     while plain.more[0]:
-        imagined.won_s()
+        imagined.advantages_s()
         for batch in (plain, imagined):
             choose(batch, int(batch.lists["own"][0]))
     assert plain.states.tobytes() == imagined.states.tobytes()
@@ -342,7 +343,7 @@ def test_a_step_may_be_paid_what_its_move_is_believed_to_win() -> None:
     paid: list[float] = []
     ended = False
     while not ended:
-        won, own = env.won_s(), env.own_choice
+        won, own = env.advantages_s(), env.own_choice
         place = int(won[: len(env.moves())].argmin())
         total = env.batch.total[0]
         _, reward, ended, *_ = env.step(place if len(paid) < 20 else own)
@@ -353,5 +354,7 @@ def test_a_step_may_be_paid_what_its_move_is_believed_to_win() -> None:
 
 
 def test_a_reward_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ValueError, match="reward 'jct': expected one of gain, rollout_advantage"):
-        one(reward="jct")
+    with pytest.raises(
+        ValueError, match="there is no reward 'jtc' among gain, jct, rollout_advantage; did you mean"
+    ):
+        one(reward="jtc")

@@ -1,4 +1,4 @@
-"""Cores and throttles as moves, where they are asked for: each does what it says; what is not chosen is not done."""
+"""Core and throttle changes as moves: each has its stated effect, and a change that is not chosen is not made."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
-from gpu_cluster_gym.envs.moves import Choosing
-from gpu_cluster_gym.envs.openings import Opening
+from gpu_cluster_gym.envs.moves import MovesBatch
+from gpu_cluster_gym.envs.windows import PreparedWindow
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, THROTTLE
@@ -22,7 +22,7 @@ STEPS = {"more_cores": 1.0, "fewer_cores": -1.0, "throttle": -0.1, "release": 0.
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("workload", ["mixed", "coda_mix"])
 def test_cores_are_moves_where_they_are_asked_for(workload: str, seed: int) -> None:
-    """Each does what it says and no more, and nobody's cores change but by such a move, a start or a CPU job's."""
+    """Each has its stated effect and no other; cores change only by such a move, a start or a CPU job."""
     batch, rng = one(workload, cores=True), np.random.default_rng(seed)
     kinds: set[str] = set()
     for _ in range(600):
@@ -47,9 +47,9 @@ def test_cores_are_moves_where_they_are_asked_for(workload: str, seed: int) -> N
 
 @pytest.mark.parametrize(("workload", "kind"), [("mixed", CORES), ("coda_mix", THROTTLE)])
 def test_a_division_that_is_not_chosen_is_not_made(workload: str, kind: int) -> None:
-    """Nobody's cores, nor a throttle, change while the rule's division is passed over for a minute of waiting."""
+    """No cores and no throttle change while waiting a minute instead of the rule's division."""
     many = windows(replace(named(workload), jobs=200, all_windows=True), "train", 1)[0]
-    batch, refused = Choosing([Opening(many)], 1, cores=True), 0
+    batch, refused = MovesBatch([PreparedWindow(many)], 1, cores=True), 0
     batch.begin(0, 0)
     while batch.more[0] and refused < 8:
         own, moves = int(batch.lists["own"][0]), batch.moves(0)
@@ -69,7 +69,7 @@ def test_a_division_that_is_not_chosen_is_not_made(workload: str, kind: int) -> 
 
 @pytest.mark.parametrize("imagined", [False, True])
 def test_moves_of_cores_at_an_instant_come_to_an_end(imagined: bool) -> None:
-    """However many of them are made in futures that are only imagined."""
+    """Even if simulated futures make such moves."""
     batch = one(cores=True, futures=1, reward="rollout_advantage" if imagined else "gain")
     while not any(move.kind in STEPS for move in batch.moves(0)):
         choose(batch, int(batch.lists["own"][0]))
@@ -77,14 +77,14 @@ def test_moves_of_cores_at_an_instant_come_to_an_end(imagined: bool) -> None:
     while batch.states[0].instant == instant:
         chosen = [k for k, move in enumerate(batch.moves(0)) if move.kind in STEPS]
         if imagined and made % 8 == 0:
-            batch.won_s()
+            batch.advantages_s()
         made += bool(chosen)
         choose(batch, chosen[0] if chosen else len(batch.moves(0)) - 1)
     assert made == 32
 
 
 def by_chance(features: np.ndarray, mask: np.ndarray) -> int:
-    """Choose the rule's own move, or any other by what is seen of all."""
+    """Choose the rule's own move, or another move that depends on the observation."""
     legal, seen = int(mask.sum()), int(1e4 * np.abs(features[mask.astype(bool)]).sum())
     return int(features[:, 0].argmax()) if seen % 2 else seen // 2 % legal
 
@@ -92,7 +92,7 @@ def by_chance(features: np.ndarray, mask: np.ndarray) -> int:
 def test_an_agent_makes_them_as_a_policy_as_in_the_environment() -> None:
     batch, kinds = one("coda_mix", cores=True), set()
     while batch.more[0]:
-        seen = batch.seen()
+        seen = batch.observe()
         place = by_chance(seen["moves"][0], seen["mask"][0])
         kinds.add(batch.moves(0)[place].kind)
         choose(batch, place)

@@ -1,4 +1,4 @@
-"""What an environment shows is the cluster as it is: an image of one size, in which jobs appear as they start."""
+"""Rendering shows the current cluster: an image of constant size, in which jobs appear as they start."""
 
 from copy import deepcopy
 from importlib.util import find_spec
@@ -16,11 +16,11 @@ from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
 
 SHAPE = (render.HEIGHT, render.WIDTH, 3)
-MOST_STEPS = 40  # small steps name GPUs one after another before a job starts
-ACTIONS = ("primitive", "pick", "elastic", "steer", "moves")
+MOST_STEPS = 40
+ACTIONS = ("plain", "steer", "moves")
 
 
-def made(folder: Path, mode: str, action: str = "primitive") -> gymnasium.Env[Any, Any]:
+def made(folder: Path, mode: str, action: str = "plain") -> gymnasium.Env[Any, Any]:
     return gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(folder), action=action, render_mode=mode)
 
 
@@ -47,7 +47,7 @@ def test_an_image_has_one_shape_and_changes_as_jobs_start(action: str, tmp_path:
 
 
 def test_a_start_colours_as_many_gpus_as_it_takes(tmp_path: Path) -> None:
-    """Two nodes of eight: a job takes four GPUs, then another comes beside it on one of them."""
+    """Two nodes of eight GPUs: a job takes four GPUs, then another job shares one of these."""
     table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=[4, 1], gpu_memory_gib=4.0, duration_s=500.0)
     table = table.assign(startup_s=0.0)
     chosen = tiny.scenario(tmp_path, table, physics="memory,sharing", max_share=2)
@@ -70,7 +70,7 @@ def test_a_start_colours_as_many_gpus_as_it_takes(tmp_path: Path) -> None:
 
 
 def test_a_job_keeps_its_colour_until_it_ends(tmp_path: Path) -> None:
-    env = made(tmp_path, "rgb_array", "pick")
+    env = made(tmp_path, "rgb_array", "plain")
     env.reset(seed=0)
     env.action_space.seed(0)
     over = False
@@ -120,7 +120,7 @@ def test_an_unknown_mode_is_answered_with_those_that_exist() -> None:
 
 @pytest.mark.skipif(find_spec("moviepy") is None, reason="RecordVideo writes its films by moviepy")
 def test_a_film_is_recorded(tmp_path: Path) -> None:
-    env: Any = RecordVideo(made(tmp_path, "rgb_array", "pick"), str(tmp_path / "film"), video_length=6)
+    env: Any = RecordVideo(made(tmp_path, "rgb_array", "plain"), str(tmp_path / "film"), video_length=6)
     env.reset(seed=0)
     for _ in range(8):
         env.step(env.action_space.sample())

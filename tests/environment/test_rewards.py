@@ -1,12 +1,13 @@
-"""Rewards add up to what they claim."""
+"""Rewards add up to their documented sums."""
 
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
 from gpu_cluster_gym.envs.env import GPUClusterEnv
-from gpu_cluster_gym.envs.task import SCRATCH
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
@@ -15,7 +16,9 @@ from tests.cases import tiny
 
 PHYSICS = ("all", "none")
 FEW = 3  # slots that are far too few
-ADVANTAGE = {"action": "pick", "reward": "rollout_advantage"}
+SCRATCH = 1  # record
+ADVANTAGE = {"reward": "rollout_advantage"}
+BY_AGENT = {"placed_by": "agent", "victims_by": "agent"}
 
 
 def total_jct(env: GPUClusterEnv) -> float:
@@ -27,11 +30,13 @@ def total_jct(env: GPUClusterEnv) -> float:
 
 @pytest.mark.parametrize("slots", [FEW, tiny.COUNT])
 @pytest.mark.parametrize("physics", PHYSICS)
-@pytest.mark.parametrize("kind", ["primitive", "pick"])
-def test_the_return_is_minus_the_total_jct(kind: str, physics: str, slots: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [BY_AGENT, {}], ids=["by agent", "by rule"])
+def test_the_return_is_minus_the_total_jct(
+    kind: dict[str, str], physics: str, slots: int, tmp_path: Path
+) -> None:
     for seed in range(4):
         chosen = tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics)
-        env = tiny.make(chosen, action=kind, reward="jct", queue_slots=slots)
+        env = tiny.make(chosen, **kind, reward="jct", queue_slots=slots)
         steps = list(tiny.wander(env, seed))
         paid = sum(seen.reward for seen in steps)
         assert paid * steps[0].info["scale"] == pytest.approx(-total_jct(env), rel=1e-12)
@@ -40,7 +45,7 @@ def test_the_return_is_minus_the_total_jct(kind: str, physics: str, slots: int, 
 
 @pytest.mark.parametrize("reward", modules("envs.rewards"))
 def test_the_scale_is_the_base_policys_mean_jct(reward: str, tmp_path: Path) -> None:
-    env = tiny.make(tiny.scenario(tmp_path), action="pick", reward=reward)
+    env = tiny.make(tiny.scenario(tmp_path), reward=reward)
     *_, last = tiny.wander(env)
     results = env.workload.results(run(env.base_policy, env.workload.episode()))
     assert last.info["scale"] == results["jct_s"].mean()
@@ -52,6 +57,53 @@ def test_the_time_that_passed_adds_up(tmp_path: Path) -> None:
     passed = sum(seen.info.get("elapsed", 0.0) for seen in tiny.wander(env))
     results = env.results()
     assert passed == pytest.approx(results["finish_s"].max() - results["submit_s"].min())
+
+
+@pytest.mark.parametrize("kind", [BY_AGENT, {}], ids=["by agent", "by rule"])
+def test_the_return_of_gain_is_the_reduction_of_the_total_jct(kind: dict[str, str], tmp_path: Path) -> None:
+    """Also where the agent ends before, or after, the reference run."""
+    for seed in range(4):
+        env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(seed=seed)), **kind, reward="gain")
+        steps = list(tiny.wander(env, seed))
+        reference = env.batch.windows[0].reference_job_seconds
+        difference = reference - total_jct(env)
+        assert abs(difference) > 1
+        assert sum(seen.reward for seen in steps) * steps[0].info["scale"] == pytest.approx(
+            difference, rel=1e-9
+        )
+
+
+@pytest.mark.parametrize("action", ["moves", "steer"])
+def test_rewards_of_the_other_actions_are_in_percent_of_the_default_rules_total_jct(action: str) -> None:
+    """Minus the ratio for `jct`, the reduction for `gain`; the scale converts both to job-seconds."""
+    choices: dict[str, Any] = {"workload": "mixed", "scenario": {"jobs": 20}, "count": 1, "action": action}
+    paid = {}
+    for reward in ("jct", "gain"):
+        env: Any = gymnasium.make("GPUCluster-v2", reward=reward, **choices).unwrapped
+        env.reset(seed=0)
+        paid[reward], over = 0.0, False
+        while not over:
+            action_ = env.action_space.low if action == "steer" else int(env.action_masks().sum()) - 1
+            _, got, over, _, info = env.step(action_)
+            paid[reward] += got
+        assert info["scale"] == env.batch.total[0] / 100
+        ratio = info["jct_ratio"]
+    assert paid == pytest.approx({"jct": -100 * ratio, "gain": 100 * (1 - ratio)}, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("choices", "reason"),
+    [
+        ({"placed_by": "agent"}, "requires placed_by='rule' and victims_by='rule'"),
+        ({"victims_by": "agent"}, "requires placed_by='rule' and victims_by='rule'"),
+        ({"action": "steer"}, "does not apply to action 'steer'"),
+    ],
+)
+def test_an_advantage_that_cannot_be_measured_is_refused(choices: dict[str, Any], reason: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"reward 'rollout_advantage' {reason}.*use reward='jct' or reward='gain'"
+    ):
+        gymnasium.make("GPUCluster-v2", workload="quick", count=1, reward="rollout_advantage", **choices)
 
 
 # Advantages over the base policy.
@@ -84,16 +136,16 @@ def test_the_base_policys_own_choice_is_worth_nothing(tau_s: float | None, tmp_p
 
 @pytest.mark.parametrize("tau_s", [np.inf, 900.0])
 def test_simulating_the_own_choice_finds_that_too(tau_s: float, tmp_path: Path) -> None:
-    env = tiny.make(tiny.scenario(tmp_path), action="pick")
+    env = tiny.make(tiny.scenario(tmp_path))
     for _ in tiny.wander(env):
-        own = env._slots.own_choice
-        job = int(env._slots.queue[own]) if own < tiny.COUNT else NOBODY
+        own = env.own_choice
+        job = int(env.queue[own]) if own < tiny.COUNT else NOBODY
         value = calls.advantage(env.episode.states, 0, SCRATCH, env.episode.jobs, job, tau_s)
         assert value == pytest.approx(0.0, abs=1e-8)
 
 
 def cost(env: GPUClusterEnv, tau_s: float, action: int | None) -> float:
-    """Sum over jobs the discounted seconds each is present within four time constants.
+    """Return the sum over jobs of the discounted seconds of their presence within four time constants.
 
     From now on, after an action, or that of the base policy, the base policy decides to the end.
     """
@@ -102,7 +154,7 @@ def cost(env: GPUClusterEnv, tau_s: float, action: int | None) -> float:
     if action == tiny.COUNT:
         calls.advance(states, 0, jobs)
     elif action is not None:
-        calls.pick(states, 0, jobs, env._slots.queue[action])
+        calls.pick(states, 0, jobs, env.queue[action])
     calls.walk(states, 0, jobs)
     calls.run_rule(states, 0, jobs)
     begin = np.clip(jobs["submit_s"] - now, 0, 4 * tau_s)
@@ -130,7 +182,7 @@ def test_a_discounted_advantage_is_the_difference_of_two_futures(
 
 def test_measuring_does_not_disturb(tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path)
-    plain = tiny.make(chosen, action="pick", reward="jct")
+    plain = tiny.make(chosen, reward="jct")
     measured = tiny.make(chosen, **ADVANTAGE)
     for one, other in zip(tiny.wander(plain), tiny.wander(measured), strict=True):
         assert tiny.bits((one.observation, one.info, one.mask)) == tiny.bits(

@@ -1,4 +1,4 @@
-"""A thousand environments fit into a small machine."""
+"""A thousand environments fit into the memory of a small machine."""
 
 import tracemalloc
 from typing import Any
@@ -14,7 +14,7 @@ FEW, MORE = 8, 24
 
 
 def allocated(count: int, **choices: Any) -> int:
-    """Return the bytes that a batch of so many environments holds once its windows have been drawn."""
+    """Return the bytes that a batch allocates until its windows have been drawn."""
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
 
     def made() -> Any:
@@ -38,7 +38,7 @@ def allocated(count: int, **choices: Any) -> int:
 @pytest.mark.parametrize(
     "choices",
     [
-        {"action": "pick"},
+        {"action": "plain"},
         {"action": "steer"},
         {"action": "moves"},
         {"action": "moves", "reward": "rollout_advantage"},
@@ -46,6 +46,6 @@ def allocated(count: int, **choices: Any) -> int:
     ids=lambda choices: "-".join(choices.values()),
 )
 def test_a_thousand_environments_take_less_than_two_gigabytes(choices: dict[str, str]) -> None:
-    """On Philly's windows, with every lever: by what each further one takes."""
+    """On Philly's windows, with every lever; measured per additional environment."""
     each = (allocated(MORE, **choices) - allocated(FEW, **choices)) / (MORE - FEW)
     assert 100_000 < each < MOST_BYTES / MANY

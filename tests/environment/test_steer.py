@@ -1,4 +1,4 @@
-"""Steering the rule over moves: no offset is the default run, and what is paid is what was won against it."""
+"""Action `steer`: zero offsets reproduce the default run, and rewards are the job-seconds saved against it."""
 
 from dataclasses import asdict, replace
 from functools import cache
@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from gpu_cluster_gym.envs.openings import Opening
-from gpu_cluster_gym.envs.steer import TRUSTS, WEIGHTS, SteerEnv, Steering
+from gpu_cluster_gym.envs.steer import TRUSTS, WEIGHTS, SteerBatch, SteerEnv
+from gpu_cluster_gym.envs.windows import PreparedWindow
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.rule_policy import (
@@ -28,17 +28,17 @@ from tests.cases import tiny
 FEW = 60  # jobs
 SCENARIO = replace(named("mixed"), jobs=FEW)
 MANY_CORES = "4x8-1200c"
-"""More cores for each GPU than an observation can tell."""
+"""Cluster with more cores per GPU than the bounds of an observation."""
 
 
 @cache
-def found() -> list[Opening]:
-    """Return two training windows of a few jobs, ready to begin."""
-    return [Opening(load) for load in windows(SCENARIO, "train", 2)]
+def found() -> list[PreparedWindow]:
+    """Return two prepared training windows of a few jobs."""
+    return [PreparedWindow(load) for load in windows(SCENARIO, "train", 2)]
 
 
-def played(batch: Steering, *actions: float) -> float:
-    """Play a window with actions that are the same for every weight, the last to the end; return the sum of gains."""
+def played(batch: SteerBatch, *actions: float) -> float:
+    """Play a window with actions that are equal for all weights, the last one repeated; return the sum of gains."""
     batch.begin(0, 0)
     won, step = 0.0, 0
     while batch.more[0]:
@@ -48,44 +48,44 @@ def played(batch: Steering, *actions: float) -> float:
 
 
 def test_no_offset_is_the_default_run() -> None:
-    batch = Steering(found(), 1)
+    batch = SteerBatch(found(), 1)
     assert played(batch, 0.0) == pytest.approx(0.0, abs=1e-12)
-    assert batch.states[0].finish_s[:FEW].tolist() == found()[0].default_finish_s.tolist()
+    assert batch.states[0].finish_s[:FEW].tolist() == found()[0].reference_finish_s.tolist()
 
 
 def test_an_offset_held_is_the_rule_with_that_weight() -> None:
     """An action of 1 moves a weight by three times its scale."""
     scale = {each.name: each.scale for each in RULE_PARAMETERS}["price"]
-    batch = Steering(found(), 1, weights=("price",))
+    batch = SteerBatch(found(), 1, weights=("price",))
     won = played(batch, 1.0)
     alone = run(Rule(price=Rule().price + 3 * scale), found()[0].workload.episode()).state.finish_s[:FEW]
     assert batch.states[0].finish_s[:FEW].tolist() == alone.tolist()
-    assert won == pytest.approx(1 - batch.told_at_the_end(0)[1])
+    assert won == pytest.approx(1 - batch.final_info(0)[1])
     assert won != 0
 
 
 def test_from_another_base_no_offset_is_that_rule_and_won_is_told_over_the_default_one() -> None:
-    """Weights that are not steered are the base's too, in each window anew."""
+    """Weights that are not steered are also the base's, in each window again."""
     base = {"most_slow": 1.5, "price": 4.0}
-    batch = Steering(found(), 1, weights=("price",), base=base)
+    batch = SteerBatch(found(), 1, weights=("price",), base_weights=base)
     alone = run(Rule(**base), found()[0].workload.episode()).state.finish_s[:FEW]
     for _ in range(2):
         won = played(batch, 0.0)
         assert batch.states[0].finish_s[:FEW].tolist() == alone.tolist()
         assert won == pytest.approx(1 - alone_over_default(alone)) != 0
     with pytest.raises(ValueError, match="most_slow"):
-        Steering(found(), 1, base={"most_slow": 0.0})
+        SteerBatch(found(), 1, base_weights={"most_slow": 0.0})
 
 
 def alone_over_default(finish_s: np.ndarray) -> float:
-    """Return mean JCT in the first window, whose jobs end then, over the default rule's."""
+    """Return the mean JCT in the first window over the default rule's, given the end of each job."""
     opening = found()[0]
     submit_s = opening.workload.jobs["submit_s"]
-    return float((finish_s - submit_s).sum() / opening.default_job_seconds)
+    return float((finish_s - submit_s).sum() / opening.reference_job_seconds)
 
 
 def test_decisions_come_at_like_shares_of_arrivals() -> None:
-    env = SteerEnv(asdict(SCENARIO), count=1, decisions=6)
+    env = SteerEnv(asdict(SCENARIO), count=1, decisions_per_window=6)
     env.reset(seed=0)
     arrived, over = [int(env.batch.states[0].num_arrived)], False
     while not over:
@@ -101,8 +101,8 @@ def test_jobs_that_come_at_once_give_one_decision() -> None:
 
 
 def test_a_batch_is_its_environments_one_by_one() -> None:
-    batch, rng = Steering(found(), 2, privileged=True), np.random.default_rng(0)
-    singles = [Steering(found(), 1, privileged=True) for _ in range(2)]
+    batch, rng = SteerBatch(found(), 2, privileged=True), np.random.default_rng(0)
+    singles = [SteerBatch(found(), 1, privileged=True) for _ in range(2)]
     for e, single in enumerate(singles):
         batch.begin(e, e)
         single.begin(0, e)
@@ -112,12 +112,12 @@ def test_a_batch_is_its_environments_one_by_one() -> None:
         for e, single in enumerate(singles):
             single.step(actions[e : e + 1])
             assert single.gain[0] == batch.gain[e]
-            assert (single.seen()["load"][0] == batch.seen()["load"][e]).all()
-            assert (single.seen()["critic"][0] == batch.seen()["critic"][e]).all()
+            assert (single.observe()["load"][0] == batch.observe()["load"][e]).all()
+            assert (single.observe()["critic"][0] == batch.observe()["critic"][e]).all()
 
 
 def test_threads_change_nothing() -> None:
-    alone, shared = (Steering(found(), 6, threads=threads) for threads in (1, 3))
+    alone, shared = (SteerBatch(found(), 6, threads=threads) for threads in (1, 3))
     actions = np.random.default_rng(1).uniform(-1, 1, (6, len(WEIGHTS)))
     for batch in (alone, shared):
         for e in range(6):
@@ -127,7 +127,7 @@ def test_threads_change_nothing() -> None:
     np.testing.assert_array_equal(alone.states["finish_s"], shared.states["finish_s"])
     assert (alone.load == shared.load).all()
     with pytest.raises(ValueError, match="threads 0"):
-        Steering(found(), 1, threads=0)
+        SteerBatch(found(), 1, threads=0)
 
 
 def test_gymnasium_finds_no_fault() -> None:
@@ -135,12 +135,12 @@ def test_gymnasium_finds_no_fault() -> None:
 
 
 def test_what_is_seen_knows_no_truth_and_no_length() -> None:
-    """Other run times of jobs to come, and fewer of them, change nothing at the first decision."""
+    """Different run times of future jobs, or fewer of them, change nothing at the first decision."""
     load = found()[0].workload
     later = load.jobs.copy()
     later["duration_s"][5:] *= 3
     fewer = replace(load, jobs=load.jobs[:40])
-    batch = Steering([found()[0], Opening(replace(load, jobs=later)), Opening(fewer)], 3)
+    batch = SteerBatch([found()[0], PreparedWindow(replace(load, jobs=later)), PreparedWindow(fewer)], 3)
     for e in range(3):
         batch.begin(e, e)
     assert (batch.load[0] == batch.load[1]).all()
@@ -150,11 +150,13 @@ def test_what_is_seen_knows_no_truth_and_no_length() -> None:
 
 @pytest.mark.parametrize(("contention", "sign"), [(0.48, 0), (1.5, 1), (0.1, -1)])
 def test_it_is_seen_how_jobs_slow_one_another_in_truth(contention: float, sign: int) -> None:
-    """By what is believed of shared GPUs (0.48 for each GPU's worth of demand beyond one, 0.04 for each other job)."""
+    """Relative to the believed slowdown (0.48 per GPU of excess demand, 0.04 per other job)."""
     physics = "memory,preemption,estimates,sharing"
     crowded = replace(SCENARIO, physics=physics, contention_form="excess", shift="load=4")
     scenario = replace(crowded, contention=contention, contention_loss=0.04)
-    batch = Steering([Opening(each) for each in windows(scenario, "train", 1)], 1, every=5)
+    batch = SteerBatch(
+        [PreparedWindow(each) for each in windows(scenario, "train", 1)], 1, arrivals_per_decision=5
+    )
     batch.begin(0, 0)
     seen = []
     while batch.more[0]:
@@ -178,10 +180,10 @@ def test_it_is_seen_how_jobs_slow_one_another_in_truth(contention: float, sign: 
 def test_a_steered_policy_is_the_environment_played(
     cluster: str | None, history: str | None, weights: tuple[str, ...]
 ) -> None:
-    """Whole inside the kernel, step by step, and in the environment: to the digit, also beyond the bounds of it."""
+    """Inside the kernel, step by step, and in the environment: equal to the digit, also beyond the space's bounds."""
     load = windows(replace(SCENARIO, cluster=cluster, run_time_predictor=history), "train", 1)[0]
-    begun = [Opening(load)]
-    batch = Steering(begun, 1, weights=weights)
+    begun = [PreparedWindow(load)]
+    batch = SteerBatch(begun, 1, weights=weights)
     direction = np.random.default_rng(0).normal(size=(len(LOAD), len(weights)))
 
     def choose(load: np.ndarray) -> np.ndarray:
@@ -190,16 +192,16 @@ def test_a_steered_policy_is_the_environment_played(
     batch.begin(0, 0)
     assert (batch.load > HIGHEST).any() == (cluster == MANY_CORES)
     while batch.more[0]:
-        batch.step(choose(batch.seen()[0])[None])
+        batch.step(choose(batch.observe()[0])[None])
     steered = Steered(Offsets(Rule(), weights), batch.every, choose)
     for step_by_step in (False, True):
         played = run(steered, begun[0].workload.episode(), step_by_step=step_by_step)
         assert played.state.finish_s[:FEW].tolist() == batch.states[0].finish_s[:FEW].tolist()
-    assert batch.told_at_the_end(0)[1] != 1
+    assert batch.final_info(0)[1] != 1
 
 
 def test_actions_may_begin_at_another_rule() -> None:
-    env = SteerEnv(asdict(SCENARIO), count=1, start={"price": 2.0}, weights=("harm",))
+    env = SteerEnv(asdict(SCENARIO), count=1, default_weights={"price": 2.0}, weights=("harm",))
     env.reset(seed=0)
     over = False
     while not over:
@@ -219,9 +221,9 @@ def test_what_is_no_weight_is_refused(weights: tuple[str, ...]) -> None:
 
 
 def test_a_policy_is_not_cut_however_many_instants_it_takes() -> None:
-    """An environment is, after as many as only endless pausing takes: here so many are taken to be behind it."""
+    """An environment is truncated after as many instants as only endless pausing reaches; a policy is not."""
     load, many = found()[0].workload, 1_000_000
-    batch = Steering(found(), 1)
+    batch = SteerBatch(found(), 1)
     batch.begin(0, 0)
     batch.states["instant"] += many
     batch.step(np.zeros((1, len(WEIGHTS)), np.float32))
@@ -233,7 +235,7 @@ def test_a_policy_is_not_cut_however_many_instants_it_takes() -> None:
 
 
 def test_long_jobs_that_queue_are_not_cut_for_the_ticks_that_pass(tmp_path: Path) -> None:
-    """Three jobs of four days on one GPU, and a tick every five minutes while one of them waits."""
+    """Three jobs of four days on one GPU, with a tick every five minutes while a job waits."""
     table = pd.DataFrame({"job_id": list("abc"), "submit_s": 0.0, "num_gpus": 1, "duration_s": 320_000.0})
     env = gymnasium.make(
         "GPUCluster-v2", action="steer", scenario=tiny.scenario(tmp_path, table, cluster="1x1")

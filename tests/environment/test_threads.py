@@ -1,4 +1,4 @@
-"""Threads that share the work of a batch change nothing but how long it takes."""
+"""Threads change the speed of a batch, not its results."""
 
 import multiprocessing
 from pathlib import Path
@@ -13,13 +13,14 @@ from tests.cases import tiny
 COUNT = 5
 
 
-def batch(scenario: dict[str, Any], action: str, threads: int) -> Any:
-    choices: dict[str, Any] = {"scenario": scenario, "action": action, "threads": threads, "queue_slots": 8}
+def batch(scenario: dict[str, Any], by: str, threads: int) -> Any:
+    choices: dict[str, Any] = {"scenario": scenario, "threads": threads, "queue_slots": 8}
+    choices |= {"placed_by": by, "victims_by": by}
     return gymnasium.make_vec("GPUCluster-v2", COUNT, autoreset="SameStep", **choices)
 
 
 def played(env: Any, steps: int) -> list[bytes]:
-    """Return what random steps give."""
+    """Return the results of random steps."""
     rng = np.random.default_rng(0)
     seen, info = env.reset(seed=0)
     found = [tiny.bits(seen)]
@@ -30,24 +31,24 @@ def played(env: Any, steps: int) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("action", ["pick", "primitive"])
+@pytest.mark.parametrize("by", ["rule", "agent"])
 @pytest.mark.parametrize("threads", [2, 8])
-def test_threads_change_nothing(action: str, threads: int, tmp_path: Path) -> None:
+def test_threads_change_nothing(by: str, threads: int, tmp_path: Path) -> None:
     scenario = tiny.scenario(tmp_path, physics="all")
-    alone, shared = (played(batch(scenario, action, count), 150) for count in (1, threads))
+    alone, shared = (played(batch(scenario, by, count), 150) for count in (1, threads))
     assert alone == shared
     assert len(set(alone)) == len(alone)
 
 
 def test_a_batch_has_a_thread_at_least(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="threads 0: expected a whole number, at least 1"):
-        batch(tiny.scenario(tmp_path), "pick", 0)
+        batch(tiny.scenario(tmp_path), "rule", 0)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_fork_has_threads_of_its_own(tmp_path: Path) -> None:
-    """Threads are not there in the child of a process that has some: it would wait for them without end."""
-    env = batch(tiny.scenario(tmp_path), "pick", 2)
+    """A forked child has no threads of its parent's pool and would wait for them forever."""
+    env = batch(tiny.scenario(tmp_path), "rule", 2)
     played(env, 2)
     child = multiprocessing.get_context("fork").Process(target=played, args=(env, 2), daemon=True)
     child.start()

@@ -1,4 +1,4 @@
-"""A batch of environments is as many single ones, bit for bit."""
+"""A batch equals single environments, bit for bit."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from gpu_cluster_gym.envs.rule_batch import one_of
+from gpu_cluster_gym.envs.env import PlainBatch
+from gpu_cluster_gym.envs.registration import make_vec
+from gpu_cluster_gym.envs.spaces import row
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
-from gpu_cluster_gym.simulator.kernel.slots.stepping import BEGIN
+from gpu_cluster_gym.envs.windows import member_seeds
 from tests.cases import tiny
 from tests.cases.uncompiled import with_the_compiler_off
 
@@ -19,15 +21,15 @@ PHYSICS = ("all", "none")
 MODES = ("NextStep", "SameStep", "Disabled")
 COUNT = 3
 SIZES = {"count": 4, "queue_slots": 8, "running_slots": 5}
-CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots", **SIZES}
+CHOICES: dict[str, Any] = SIZES
 KINDS = (
     {"reward": "jct"},
     {"reward": "rollout_advantage"},
     {"observation": "tables"},
-    {"action": "primitive", "observation": "tables"},
+    {"placed_by": "agent", "victims_by": "agent", "reward": "gain"},
+    {"placed_by": "agent", "mask": "observation"},
+    {"victims_by": "agent"},
 )
-"""Choices of environments that are stepped in batches."""
-ONLY_AFTER_A_STEP = {"elapsed", "agrees"}
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +39,11 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def batch(scenario: dict[str, Any], count: int = COUNT, **choices: Any) -> GPUClusterVectorEnv:
-    return GPUClusterVectorEnv(count, scenario, **(CHOICES | choices))
+    return make_vec(count, scenario, **(CHOICES | choices))
 
 
 def at(info: dict[str, Any], i: int) -> dict[str, Any]:
-    """Return what is told of one environment."""
+    """Return the info of one environment."""
     names = (name for name in info if not name.startswith("_"))
     return {name: info[name][i] for name in names if info[f"_{name}"][i]}
 
@@ -55,14 +57,15 @@ def assert_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 @pytest.mark.parametrize("physics", PHYSICS)
 def test_a_batch_is_single_environments(kind: dict[str, Any], physics: str, scenario: dict[str, Any]) -> None:
-    """Over several episodes each: what is seen, legal, paid, told, and when it ends, at once begun anew."""
+    """Over several episodes: observations, masks, rewards, infos and ends, with automatic resets."""
     chosen, rng = scenario | {"physics": physics}, np.random.default_rng(0)
     many = batch(chosen, **kind, autoreset="NextStep")
     singles = [tiny.make(chosen, **(CHOICES | kind)) for _ in range(COUNT)]
     seen, info = many.reset(seed=11)
+    seeds = member_seeds(11, COUNT)
     for i, env in enumerate(singles):
-        alone, told = env.reset(seed=11 + i)
-        assert tiny.bits(alone) == tiny.bits(one_of(seen, i))
+        alone, told = env.reset(seed=seeds[i])
+        assert tiny.bits(alone) == tiny.bits(row(seen, i))
         assert_alike(at(info, i), told)
     over, episodes = [False] * COUNT, 0
     while episodes < 2 * COUNT:
@@ -75,7 +78,7 @@ def test_a_batch_is_single_environments(kind: dict[str, Any], physics: str, scen
                 wanted: Any = (alone, 0.0, False, False, told)
             else:
                 wanted = env.step(actions[i])
-            found = one_of(seen, i), float(rewards[i]), bool(terminated[i]), bool(truncated[i])
+            found = row(seen, i), float(rewards[i]), bool(terminated[i]), bool(truncated[i])
             assert tiny.bits(found) == tiny.bits(wanted[:4])
             assert_alike(at(info, i), wanted[4])
             assert many.action_masks()[i].tolist() == env.action_masks().tolist()
@@ -85,31 +88,39 @@ def test_a_batch_is_single_environments(kind: dict[str, Any], physics: str, scen
                 assert many.results(i).equals(env.results())
 
 
+def batch_of(many: GPUClusterVectorEnv) -> PlainBatch:
+    assert isinstance(many.batch, PlainBatch)
+    return many.batch
+
+
+def observe_again(many: GPUClusterVectorEnv) -> None:
+    for e in range(COUNT):
+        batch_of(many).refresh(e)
+
+
 def test_the_mask_is_what_is_not_refused(scenario: dict[str, Any]) -> None:
-    """Both ways, each action of each environment tried from the same record."""
+    """Each action of each environment is tried from the same record."""
     many, rng = batch(scenario), np.random.default_rng(1)
     many.reset(seed=0)
     for _ in range(60):
         masks = many.action_masks()
         legal = masks.argmax(axis=1)
-        many._stepper.step(
-            np.full(COUNT, BEGIN)
-        )  # the scratch of a look that finds all anew is in the record too
-        before = many._states.copy(), many._stepper.outcomes.copy()
+        observe_again(many)  # scratch fields of the record change when it is observed without a cache
+        before = many.batch.states.copy(), batch_of(many).outcomes.copy()
         for i, action in np.ndindex(masks.shape):
             tried = np.where(np.arange(COUNT) == i, action, legal)
             if masks[i, action]:
                 many.step(tried)
-                many._states[:], many._over[:] = before[0], False
-                many._stepper.step(np.full(COUNT, BEGIN))
+                many.batch.states[:] = before[0]
+                observe_again(many)
                 assert many.action_masks().tolist() == masks.tolist()
-                assert tiny.bits(many._stepper.outcomes) == tiny.bits(before[1])
+                assert tiny.bits(batch_of(many).outcomes) == tiny.bits(before[1])
             else:
                 with pytest.raises(
                     ValueError, match=f"environment {i}: action {action} is illegal now.*MaskablePPO"
                 ):
                     many.step(tried)
-                assert many._states.tobytes() == before[0].tobytes()
+                assert many.batch.states.tobytes() == before[0].tobytes()
         many.step(np.array([rng.choice(np.flatnonzero(mask)) for mask in masks]))
 
 
@@ -120,6 +131,7 @@ def test_what_has_ended_begins_anew_as_declared(mode: str, scenario: dict[str, A
     many.reset(seed=4)
     twin.reset(seed=4)
     over = np.zeros(COUNT, bool)
+    info: dict[str, Any]
     while not over.any():
         actions = many.action_masks().argmax(axis=1)
         seen, _, terminated, truncated, info = many.step(actions)
@@ -141,7 +153,7 @@ def test_what_has_ended_begins_anew_as_declared(mode: str, scenario: dict[str, A
 
 
 def test_single_environments_begin_anew_by_a_mask_as_in_gymnasium(scenario: dict[str, Any]) -> None:
-    """With autoreset disabled: those of the mask, with their own seeds, and the others go on."""
+    """With autoreset disabled: those of the mask, with their own seeds; the others continue."""
     ours = batch(scenario, autoreset="Disabled")
     theirs: Any = gymnasium.make_vec(
         "GPUCluster-v2",
@@ -151,7 +163,7 @@ def test_single_environments_begin_anew_by_a_mask_as_in_gymnasium(scenario: dict
         scenario=scenario,
         **CHOICES,
     )
-    assert tiny.bits(ours.reset(seed=4)[0]) == tiny.bits(theirs.reset(seed=4)[0])
+    assert tiny.bits(ours.reset(seed=[4, 5, 6])[0]) == tiny.bits(theirs.reset(seed=[4, 5, 6])[0])
     rounds = 0
     while rounds < 2:
         actions = ours.action_masks().argmax(axis=1)
@@ -188,7 +200,7 @@ def test_windows_can_be_named(scenario: dict[str, Any]) -> None:
 
 
 def test_the_first_legal_action_takes_the_place_of_an_illegal_one(scenario: dict[str, Any]) -> None:
-    """In one environment alone, where it is counted; the same as taking it oneself."""
+    """In one environment only, where it is counted; the same as taking the first legal action."""
     forgiving, plain = batch(scenario, illegal="first_legal"), batch(scenario)
     forgiving.reset(seed=0)
     plain.reset(seed=0)
@@ -211,27 +223,48 @@ def test_what_was_seen_does_not_change_later(scenario: dict[str, Any]) -> None:
     assert [tiny.bits(seen) for seen in kept] == then
 
 
-@pytest.mark.parametrize(
-    ("choices", "wrong"),
-    [({"action": "elastic"}, "'elastic'"), ({"observation": "elastic"}, "'elastic'")],
-)
-def test_other_kinds_go_one_by_one(choices: dict[str, Any], wrong: str, scenario: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=f"{wrong} is not .* in batches.*vectorization_mode='sync'"):
-        batch(scenario, **({"observation": "tables"} | choices))
+def test_batches_with_different_seeds_share_no_stream() -> None:
+    """Member seeds differ, unlike with seed + i, and so do the draws."""
+    seeds = [member_seeds(seed, 64) for seed in range(64)]
+    assert len({each for some in seeds for each in some}) == 64 * 64
+    assert seeds[0][:4] == member_seeds(0, 4)
+    draws = np.array(
+        [[np.random.default_rng(each).integers(1_000, size=3) for each in some] for some in seeds]
+    )
+    alike = [(draws[a, i] == draws[b, j]).all() for a, b in ((0, 1), (1, 2)) for i, j in np.ndindex(64, 64)]
+    assert not any(alike)
+
+
+def test_neighbouring_seeds_draw_independent_windows(scenario: dict[str, Any]) -> None:
+    """With seed + i, three of four members of the second batch would repeat a member of the first."""
+    many = batch(scenario, 4)
+    drawn = []
+    for seed in range(2):
+        many.reset(seed=seed)
+        drawn.append([many.window_numbers.tolist()] + [many.reset()[1]["window"].tolist() for _ in range(12)])
+    first, second = np.array(drawn[0]).T, np.array(drawn[1]).T
+    assert not any((one == other).all() for one in first for other in second)
+
+
+def test_a_member_is_the_single_environment_with_its_seed(scenario: dict[str, Any]) -> None:
+    many, alone = batch(scenario), tiny.make(scenario, **CHOICES)
+    many.reset(seed=3)
+    for i, seed in enumerate(member_seeds(3, COUNT)):
+        assert alone.reset(seed=seed)[1]["window"] == many.window_numbers[i]
 
 
 def test_small_batches_of_a_whole_trace_are_alike(tmp_path: Path) -> None:
-    """The same window for all: the environments share nothing that changes."""
+    """On the same window, the environments share no mutable state."""
     many = batch(tiny.scenario(tmp_path), 2)
     many.reset(seed=0)
-    while not many._over.any():
+    while not many.batch.over.any():
         actions = many.action_masks().argmax(axis=1)
         seen, rewards, *_ = many.step(actions)
         assert tiny.bits((seen[0], rewards[0])) == tiny.bits((seen[1], rewards[1]))
 
 
 def some_steps(folder: str) -> list[str]:
-    """Return a digest of each of a few steps of two environments."""
+    """Return a digest of each of 40 steps of two environments."""
     many = batch(tiny.scenario(Path(folder), tiny.jobs(12), physics="all"), 2, queue_slots=4)
     many.reset(seed=0)
     rng = np.random.default_rng(3)
@@ -250,7 +283,7 @@ def test_it_means_the_same_with_the_compiler_off(tmp_path: Path) -> None:
 
 
 def test_windows_whose_records_differ_in_size_are_refused() -> None:
-    """A job too large is dropped from one window of 513 jobs; records have room for 512 or 4,096."""
+    """A job too large is dropped from one window of 513 jobs; records are sized for 512 or 4,096."""
     fields = {"jobs": 513, "cluster": "2x8", "drop_too_large": True, "all_windows": True, "seed": 1}
-    with pytest.raises(ValueError, match="windows of 512 to 513 jobs cannot stand in one batch"):
+    with pytest.raises(ValueError, match="windows of 512 to 513 jobs cannot be batched"):
         batch(fields | {"physics": "exclusive"})

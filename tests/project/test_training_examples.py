@@ -73,7 +73,7 @@ def test_what_an_agent_does_on_average_stands_beside_it(
     np.save(module.HELD.format(0), held)
     module.mean_action.cache_clear()
     load = windows(replace(named("mixed"), jobs=40), "train", 1)[0]
-    table = load.results(run(module.held, load.episode()))
+    table = load.results(run(module.mean_action_policy, load.episode()))
     assert table.equals(played(held))
     assert not table.equals(played(0 * held)), "the action matters"
 

@@ -22,9 +22,8 @@ from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 from tests.cases import tiny
 
 KINDS = (
-    {"observation": "tables", "action": "primitive", "reward": "jct"},
-    {"observation": "slots", "action": "pick", "reward": "rollout_advantage"},
-    {"observation": "elastic", "action": "elastic", "reward": "jct"},
+    {"placed_by": "agent", "victims_by": "agent", "reward": "gain"},
+    {"placed_by": "rule", "victims_by": "rule", "reward": "rollout_advantage"},
 )
 PHYSICS = ("memory,preemption,estimates", "all")
 STEPS = 40  # before the copy, and after it
@@ -51,7 +50,7 @@ def taken(env: Any, rng: np.random.Generator, steps: int) -> list[bytes]:
 
 @WAYS
 @pytest.mark.parametrize("physics", PHYSICS)
-@pytest.mark.parametrize("kinds", KINDS, ids=lambda kinds: kinds["action"])
+@pytest.mark.parametrize("kinds", KINDS, ids=lambda kinds: kinds["placed_by"])
 def test_a_copied_environment_goes_on_alike(
     kinds: dict[str, str], physics: str, duplicate: Callable[[Any], Any], tmp_path: Path
 ) -> None:
@@ -71,7 +70,7 @@ def test_a_copied_environment_goes_on_alike(
 def test_so_does_one_in_its_wrappers_and_its_next_window(
     duplicate: Callable[[Any], Any], tmp_path: Path
 ) -> None:
-    env = gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), action="pick", reward="jct")
+    env = gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), reward="jct")
     env.reset(seed=3)
     taken(env, np.random.default_rng(0), STEPS)
     other = duplicate(env)

@@ -1,6 +1,6 @@
 """Expected core needs follow from readings of the job, of its batch and of finished jobs.
 
-Four cores deliver input as fast as a GPU consumes it, so that 4 x GOOD keep it busy for GOOD of the time.
+Four cores deliver input as fast as a GPU consumes it, so that 4 x TARGET_BUSY_SHARE keep it busy for TARGET_BUSY_SHARE of the time.
 """
 
 from pathlib import Path

@@ -17,7 +17,7 @@ from torch.distributions import Categorical
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
-CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots"}
+CHOICES: dict[str, Any] = {}
 torch.set_num_threads(1)  # the network is small: more threads only add overhead
 FILE = "runs/one_file.pt"
 ENVIRONMENTS, ROLLOUT, EPOCHS, MINIBATCHES = 16, 128, 4, 4

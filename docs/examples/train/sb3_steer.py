@@ -4,8 +4,8 @@ python -m docs.examples.train.sb3_steer 18432
 python evaluate.py --workload busy --policy union docs.examples.train.sb3_steer:policy
 
 Three details matter: noise that is constant within a window (gSDE), so that its effect can be separated from chance;
-an actor that is initialised to zero, which is the unchanged rule; and the control `held`, which always applies the
-agent's mean action. An agent that does not beat this control gains nothing from the state.
+an actor that is initialised to zero, which is the unchanged rule; and the control `mean_action_policy`, which always
+applies the agent's mean action. An agent that does not beat this control gains nothing from the state.
 """
 
 import sys
@@ -95,7 +95,7 @@ def agent(seed: int) -> Policy:
 
 seed_0, seed_1, seed_2 = (agent(seed) for seed in range(SEEDS))
 policy = seed_0
-held = AgentPolicy(lambda load, mask: mean_action(0), jobs=JOBS, **CHOICES)
+mean_action_policy = AgentPolicy(lambda load, mask: mean_action(0), jobs=JOBS, **CHOICES)
 
 if __name__ == "__main__":
     for each in range(SEEDS):

@@ -12,7 +12,7 @@ import numpy as np
 import gpu_cluster_gym  # noqa: F401 - registers GPUCluster-v2
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
-CHOICES: dict[str, Any] = {"action": "pick", "observation": "slots"}
+CHOICES: dict[str, Any] = {}
 MODES: dict[str, dict[str, Any]] = {
     "sync": {"vectorization_mode": "sync"},
     "async": {"vectorization_mode": "async", "vector_kwargs": {"context": "spawn"}},
@@ -23,7 +23,7 @@ MODES: dict[str, dict[str, Any]] = {
 def play(mode: str, steps: int, count: int = 2) -> np.ndarray:
     """Take the first legal action `steps` times in each environment; return the last observations, one per row."""
     vector: Any = gymnasium.make_vec("GPUCluster-v2", count, **MODES[mode], **WINDOWS, **CHOICES)
-    seen, info = vector.reset(seed=0)
+    seen, info = vector.reset(seed=list(range(count)))  # the same seeds in every mode
     for _ in range(steps):
         seen, _, _, _, info = vector.step(np.stack(info["action_mask"]).argmax(axis=1))
     vector.close()

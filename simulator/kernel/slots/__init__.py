@@ -1,1 +1,1 @@
-"""The queue and the running jobs in slots, for agents that pick a job: what they see, and what can be picked."""
+"""The queue and the running jobs in slots, for agents that start jobs one by one: observations and legal actions."""

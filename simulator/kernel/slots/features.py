@@ -1,7 +1,7 @@
-"""What an agent sees, as numbers: slots of queued and running jobs, and totals.
+"""Names and columns of the features of queued jobs, running jobs and the whole cluster.
 
-Every time goes through log1p(x / 60) / 4 and every count into about [0, 1], so nothing needs to be normalised by
-running statistics. No number depends on a true duration, the length of the window, or the jobs still to come.
+Times are log1p(seconds / 60) / 4 and counts are scaled to about [0, 1], so no running normalisation is needed. No
+feature depends on true durations, the length of the window, or future jobs.
 """
 
 import numpy as np
@@ -23,13 +23,13 @@ QUEUE_FEATURES = (
     "rank",  # position in the order / slots
     "wait_without_preemption",  # estimated, time
     "fits",
-    "left_on_node",  # free GPUs that stay on the last node used / its GPUs
+    "left_on_node",  # GPUs left free on the last node used / its GPUs
     "has_victims",
     "victims",  # / 4
     "victims_overhead",  # time
     "victims_least_remaining",  # time
-    "victims_worth",  # log of what the threshold rule compares with 1, in [-1, 1]
-    "victims_worth_free",  # the same were pausing free
+    "victims_worth",  # log of the ratio that the threshold rule compares with 1, in [-1, 1]
+    "victims_worth_free",  # the same ratio if pausing were free
     "victims_most_preempted",  # / 5, at most 1
     "victims_unpredictable",  # share
     "victims_surplus",  # GPUs freed beyond need / need, at most 1
@@ -54,7 +54,7 @@ RUNNING_FEATURES = (
     "may_pause",
 )
 WAITS = (1, 2, 4, 8, 16)  # GPUs for which the estimated wait is shown
-BINS = 9  # nodes with 0, 1, ... 8 and more free GPUs
+BINS = 9  # nodes with 0, 1, ..., 8 or more free GPUs
 TOTALS = (
     "free_share",
     *(f"nodes_with_{k}_free" for k in range(BINS)),
@@ -71,5 +71,8 @@ TOTALS = (
 )
 MAY_PAUSE = RUNNING_FEATURES.index("may_pause")
 NUM_FEATURES, NUM_RUNNING, NUM_TOTALS = len(QUEUE_FEATURES), len(RUNNING_FEATURES), len(TOTALS)
-LOWEST, HIGHEST = np.float32(-1.0), np.float32(16.0)  # beyond lies only the absurd: e^64 minutes, 65 victims
-OWN_CHOICE, A_RANK, WAIT_LOGIT = 3.0, -1.2, -1.2  # the base policy's logits, before they are scaled
+LOWEST, HIGHEST = (
+    np.float32(-1.0),
+    np.float32(16.0),
+)  # clip range; a time of e^64 minutes or 65 victims would exceed it
+OWN_CHOICE, A_RANK, WAIT_LOGIT = 3.0, -1.2, -1.2  # logits of the base policy, before scaling

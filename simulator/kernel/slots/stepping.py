@@ -1,7 +1,13 @@
-"""Steps of environments whose actions are about slots of jobs: act, let time pass to the next choice, and observe.
+"""Steps of environments whose actions start and pause jobs in slots: act, advance to the next decision, observe.
 
-Two kinds of action: a pick starts the job of a slot, and pauses the victims that the rule finds for it if it must; a
-primitive starts a job by a placement rule, or pauses one.
+Actions are numbered as follows, for K queue slots and R running slots:
+
+- `places * k + p`: start the job of queue slot k. With places = 1, the scenario's placement rule places it; with
+  places = 3, placement rule p of `RULES` does.
+- `places * K + r`, only with pauses = 1: pause the job of running slot r.
+- the last action: wait for the next event.
+
+With pauses = 0, a start that does not fit pauses the victims that `slot_features.pick` finds.
 """
 
 import numpy as np
@@ -11,8 +17,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.actions import start
 from gpu_cluster_gym.simulator.kernel.cluster.events import advance, instants_that_count, next_event
 from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, SPREAD
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
-from gpu_cluster_gym.simulator.kernel.slots.describing import describe
-from gpu_cluster_gym.simulator.kernel.slots.displacing import pick
+from gpu_cluster_gym.simulator.kernel.slots.feature_cache import invalidate, invalidate_all, update_free
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     FITS,
     MAY_PAUSE,
@@ -20,85 +25,90 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
     NUM_RUNNING,
     NUM_TOTALS,
 )
-from gpu_cluster_gym.simulator.kernel.slots.looking import look, show_running
-from gpu_cluster_gym.simulator.kernel.slots.no_choice import quiet_until, surely_no_choice
-from gpu_cluster_gym.simulator.kernel.slots.sight import forget, forget_all, note_room
+from gpu_cluster_gym.simulator.kernel.slots.skip_forced import certainly_no_choice, quiet_until
+from gpu_cluster_gym.simulator.kernel.slots.slot_features import describe, describe_running_slots, look, pick
 
 OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instants", "done", "endless")
-"""What is told of a step: the clock and the integral of jobs present (s) after it, the number of the action that the
-base policy would take next, jobs queued, instants so far that count, whether all jobs are done, and whether
-one never will be."""
+"""Outcome of a step, float64: the clock (s), the integral of jobs present so far (s), the queue slot that the base
+policy would start next (K for waiting), the number of queued jobs, instants so far that count, whether all jobs are
+done, and whether some job never will be."""
 
 NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
-BEGIN, LEAVE = -1, -2  # instead of actions: only let time pass to the first choice; do nothing at all
+BEGIN, LEAVE = -1, -2  # in place of an action: advance to the first decision; leave the environment unchanged
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
-"""By which a primitive may start a job."""
+"""Placement rules p of actions with places = 3."""
 
 
 @compiled
 def is_over(s):
-    """Tell whether all jobs are done, or one never will be."""
+    """Return whether all jobs are done, or some job never will be."""
     return s.num_done == s.num_jobs or s.endless
 
 
 @compiled
 def wait(s, jobs):
-    """Let time pass to the next instant; with nothing pending, to one at the same time."""
+    """Advance to the next instant; with nothing pending, to another instant at the same time."""
     s.wake = s.clock if next_event(s, jobs) == np.inf else np.inf
     advance(s, jobs)
 
 
 @compiled
-def any_legal(mask, moves):
-    """Tell whether one of the first actions, which move jobs, is legal."""
-    for k in range(moves):
+def any_legal(mask, count):
+    """Return whether any of the first `count` actions is legal."""
+    for k in range(count):
         if mask[k]:
             return True
     return False
 
 
 @compiled
-def size_of_queue(slots):
-    """Return how many numbers are seen of a queue with so many slots, the rule's logits and a mask among them."""
+def queue_size(slots):
+    """Return the size of the observation of K queue slots, including base logits and mask."""
     return slots * NUM_FEATURES + NUM_TOTALS + 2 * (slots + 1)
 
 
 @compiled
-def go_on_to_pick(s, jobs, sight, listed, shown, mask):
-    """Let time pass until a job can be picked, or all is over, and observe; return the rule's own choice."""
-    slots = len(mask) - 1
-    queue, features = listed[:slots], shown[: slots * NUM_FEATURES].reshape(slots, NUM_FEATURES)
+def advance_to_start(s, jobs, cache, slots, places, listed, observation, mask):
+    """Advance until a job can start, with or without victims, or the episode ends, and observe.
+
+    Return the slot of the base policy's own choice.
+    """
+    queue, features = listed[:slots], observation[: slots * NUM_FEATURES].reshape(slots, NUM_FEATURES)
     quiet = -np.inf
     while True:
         over = is_over(s)
         if over or s.clock >= quiet:
-            note_room(s, sight)
+            update_free(s, cache)
             if over:
-                forget(s, sight)
-            if over or (s.num_arrived > 0 and not surely_no_choice(s, jobs, sight)):
-                count, own = look(s, jobs, sight, queue, features, mask)
+                invalidate(s, cache)
+            if over or (s.num_arrived > 0 and not certainly_no_choice(s, jobs, cache)):
+                count, own = look(s, jobs, cache, queue, features, mask)
                 legal = any_legal(mask, slots)
                 if over or legal:
                     break
             else:
-                quiet = quiet_until(s, jobs, sight)
+                quiet = quiet_until(s, jobs, cache)
         wait(s, jobs)
-    mask[slots] = not legal or next_event(s, jobs) < np.inf
-    choice = describe(s, jobs, sight, count, own, queue, shown)
-    end = size_of_queue(slots)
-    for k in range(slots + 1):
-        shown[end - slots - 1 + k] = mask[k]
-    if len(shown) > end:
-        show_running(s, jobs, sight, listed[slots:], shown[end:])
+    # From the last, so that entry k // places is read before it is overwritten.
+    for k in range(places * slots - 1, 0, -1):
+        mask[k] = mask[k // places]
+    mask[places * slots] = not legal or next_event(s, jobs) < np.inf
+    choice = describe(s, jobs, cache, count, own, queue, observation)
+    end = queue_size(slots)
+    if places == 1:
+        for k in range(slots + 1):
+            observation[end - slots - 1 + k] = mask[k]
+    if len(observation) > end:
+        describe_running_slots(s, jobs, cache, listed[slots:], observation[end:])
     return choice
 
 
 @compiled
-def write_legal_primitives(s, jobs, features, running, mask):
-    """Write which primitives are legal: starts that fit; pauses while a job is queued; waits where time can pass."""
-    starts = len(RULES) * len(features)
+def write_mask(s, jobs, places, features, running, mask):
+    """Write the mask of starts that fit, pauses while a job is queued, and waiting; return whether any job can move."""
+    starts = places * len(features)
     for number in range(starts):
-        mask[number] = features[number // len(RULES), FITS] > 0
+        mask[number] = features[number // places, FITS] > 0
     for k in range(len(running)):
         mask[starts + k] = s.num_queued > 0 and running[k, MAY_PAUSE] > 0
     moves = len(mask) - 1
@@ -108,43 +118,63 @@ def write_legal_primitives(s, jobs, features, running, mask):
 
 
 @compiled
-def go_on_to_primitive(s, jobs, sight, listed, shown, mask):
-    """Let time pass until a job can be started or paused, or all is over, and observe; return the rule's own choice."""
-    slots = slots_of(listed, mask)
-    queue, features = listed[:slots], shown[: slots * NUM_FEATURES].reshape(slots, NUM_FEATURES)
-    end = size_of_queue(slots)
+def advance_to_start_or_pause(s, jobs, cache, slots, places, listed, observation, mask):
+    """Advance until a job can start where it fits, or be paused, or the episode ends, and observe.
+
+    Return the slot of the base policy's own choice.
+    """
+    queue, features = listed[:slots], observation[: slots * NUM_FEATURES].reshape(slots, NUM_FEATURES)
+    end = queue_size(slots)
     count = len(listed) - slots
-    running = shown[end : end + count * NUM_RUNNING].reshape(count, NUM_RUNNING)
+    running = observation[end : end + count * NUM_RUNNING].reshape(count, NUM_RUNNING)
     while True:
         over = is_over(s)
         if over or (s.num_arrived > 0 and s.num_queued > 0):
-            forget(s, sight)
-            used, own = look(s, jobs, sight, queue, features, mask)
-            show_running(s, jobs, sight, listed[slots:], shown[end:])
-            if write_legal_primitives(s, jobs, features, running, mask) or over:
+            invalidate(s, cache)
+            used, own = look(s, jobs, cache, queue, features, mask)
+            describe_running_slots(s, jobs, cache, listed[slots:], observation[end:])
+            if write_mask(s, jobs, places, features, running, mask) or over:
                 break
         wait(s, jobs)
-    return describe(s, jobs, sight, used, own, queue, shown)
-
-
-@compiled
-def slots_of(listed, mask):
-    """Return the slots of the queue, of whose jobs each can be started by any rule."""
-    return (len(mask) - 1 - len(listed)) // (len(RULES) - 1)
+    return describe(s, jobs, cache, used, own, queue, observation)
 
 
 @compiled
 def start_by(s, jobs, job, rule):
-    """Start a queued job, which fits, where a placement rule puts it."""
+    """Start a queued job where a placement rule puts it; return whether it fits."""
     usual = s.placement
     s.placement = rule
-    start(s, jobs, job)
+    started = start(s, jobs, job)
     s.placement = usual
+    return started
+
+
+@compiled
+def take(s, jobs, cache, action, slots, places, pauses, listed, observation, mask):
+    """Carry out an action, or BEGIN, and advance to the next decision; return the base policy's choice there."""
+    starts = places * slots
+    if action == len(mask) - 1:
+        wait(s, jobs)
+    elif action == BEGIN:
+        invalidate_all(s, cache)
+    elif action >= starts:
+        pause(s, jobs, listed[slots + action - starts])
+    else:
+        job = listed[action // places]
+        started = places > 1 and start_by(s, jobs, job, RULES[action % places])
+        if not started:
+            if pauses:
+                start(s, jobs, job)
+            else:
+                pick(s, jobs, cache, job)
+    if pauses:
+        return advance_to_start_or_pause(s, jobs, cache, slots, places, listed, observation, mask)
+    return advance_to_start(s, jobs, cache, slots, places, listed, observation, mask)
 
 
 @compiled
 def write_outcome(s, choice, out):
-    """Write what became of a step."""
+    """Write the outcome of a step: float64 (len(OUTCOME),)."""
     out[NOW] = s.clock
     out[JOB_SECONDS] = s.present_seconds
     out[OWN_CHOICE] = choice
@@ -154,62 +184,29 @@ def write_outcome(s, choice, out):
     out[ENDLESS] = s.endless
 
 
-@compiled
-def take_pick(s, jobs, sight, action, listed, shown, mask):
-    """Pick the job of a slot, or wait, or BEGIN, and go on to the next choice."""
-    if action == len(mask) - 1:
-        wait(s, jobs)
-    elif action == BEGIN:
-        forget_all(s, sight)
-    else:
-        pick(s, jobs, sight, listed[action])
-    return go_on_to_pick(s, jobs, sight, listed, shown, mask)
-
-
-@compiled
-def take_primitive(s, jobs, sight, action, listed, shown, mask):
-    """Start or pause one job, or wait, or BEGIN, and go on to the next choice."""
-    slots = slots_of(listed, mask)
-    starts = len(RULES) * slots
-    if action == len(mask) - 1:
-        wait(s, jobs)
-    elif action == BEGIN:
-        forget_all(s, sight)
-    elif action < starts:
-        start_by(s, jobs, listed[action // len(RULES)], RULES[action % len(RULES)])
-    else:
-        pause(s, jobs, listed[slots + action - starts])
-    return go_on_to_primitive(s, jobs, sight, listed, shown, mask)
-
-
 @entry
-def step_picks(states, jobs, sights, actions, listed, shown, masks, outcomes):
-    """Step environments: let each pick the job of a slot, or wait, and go on to its next choice.
+def step(states, jobs, caches, actions, slots, places, pauses, listed, observations, masks, outcomes):
+    """Step N environments: carry out an action in each, and advance it to its next decision.
 
-    states: a record each, and maybe more. jobs: (N, J). sights: (N,). actions: int64 (N,), legal ones, or BEGIN, or
-    LEAVE. Written are listed, int64 (N, K + R): the jobs of the slots, those queued first, -1 where one is empty;
-    shown, float32 (N, n): see `describing.describe`, the mask behind it, and where there is room behind that, what
-    `looking.observe_running` writes; masks, int8 (N, K + 1), the last for waiting; outcomes, float64 (N, len(OUTCOME)).
+    states: at least N records. jobs: (N, J). caches: (N,). actions: int64 (N,), legal ones, or BEGIN, or LEAVE.
+    slots, places, pauses: K, 1 or 3, 0 or 1; see the module. Written are:
+    listed: int64 (N, K + R), the job of each queue slot, then of each running slot; -1 where a slot is empty.
+    observations: float32 (N, n); see `slot_features.describe`, then the mask if places = 1 and pauses = 0, then, if
+    there is space for it, the part that `slot_features.observe_running` writes.
+    masks: int8 (N, actions), 1 where legal. outcomes: float64 (N, len(OUTCOME)).
     """
     for e in range(len(actions)):
         if actions[e] != LEAVE:
-            choice = take_pick(states[e], jobs[e], sights[e], actions[e], listed[e], shown[e], masks[e])
+            choice = take(
+                states[e],
+                jobs[e],
+                caches[e],
+                actions[e],
+                slots,
+                places,
+                pauses,
+                listed[e],
+                observations[e],
+                masks[e],
+            )
             write_outcome(states[e], choice, outcomes[e])
-
-
-@entry
-def step_primitives(states, jobs, sights, actions, listed, shown, masks, outcomes):
-    """Step environments as `step_picks` does, whose actions are primitives.
-
-    masks: int8 (N, 3 K + R + 1): starts of slot k by rule p, 3 k + p, then pauses, then waiting.
-    """
-    for e in range(len(actions)):
-        if actions[e] != LEAVE:
-            choice = take_primitive(states[e], jobs[e], sights[e], actions[e], listed[e], shown[e], masks[e])
-            write_outcome(states[e], choice, outcomes[e])
-
-
-@entry
-def report(states, e, choice, outcomes):
-    """Write what became of a step that was not taken in here; choice: the base policy's, if that is known."""
-    write_outcome(states[e], choice, outcomes[e])

@@ -1,4 +1,4 @@
-"""No instant at which something can be picked is passed over, and no other is stopped at."""
+"""No instant with a choice is skipped, and no other instant is a decision."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -6,21 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_cluster_gym.envs.actions.primitive import action as primitive
-from gpu_cluster_gym.envs.env import GPUClusterEnv
-from gpu_cluster_gym.envs.slots import Slots
-from gpu_cluster_gym.envs.task import SCRATCH
+from gpu_cluster_gym.envs.env import GPUClusterEnv, PlainActions
+from gpu_cluster_gym.envs.observations.tables import observation as tables
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import legality
+from gpu_cluster_gym.simulator.slots import Slots
 from tests.cases import tiny
 
 COUNT = 150
 WAIT = COUNT
+SCRATCH = 1  # record
 
 
 def may_pick_any(env: GPUClusterEnv, states: np.ndarray) -> bool:
-    """Try to pick each queued job on a copy, by the plain search for victims."""
+    """Return whether any queued job can be picked, tried on copies by the plain search for victims."""
     jobs, queued = env.episode.jobs, np.empty(COUNT, np.int64)
     for job in queued[: legality.queued(states, 0, queued)].tolist():
         states[SCRATCH] = states[0]
@@ -30,11 +30,11 @@ def may_pick_any(env: GPUClusterEnv, states: np.ndarray) -> bool:
 
 
 def after(env: GPUClusterEnv, action: int) -> tuple[np.ndarray, int]:
-    """Return the records after an action, gone through instant by instant, and how many of those were passed over."""
+    """Return the records after an action, instant by instant, and the number of instants skipped."""
     states, jobs = env.episode.states.copy(), env.episode.jobs
     state, passed = states[0], -1
     if action != WAIT:
-        calls.pick(states, 0, jobs, env._slots.queue[action])
+        calls.pick(states, 0, jobs, env.queue[action])
     while action == WAIT or not may_pick_any(env, states):
         action = -1
         if state.num_done == state.num_jobs:
@@ -49,9 +49,9 @@ def after(env: GPUClusterEnv, action: int) -> tuple[np.ndarray, int]:
     ("physics", "least"), [("memory,preemption,estimates", 100), ("none", 1), ("all", 100)]
 )
 def test_what_is_passed_over_is_no_choice(physics: str, least: int, tmp_path: Path) -> None:
-    """Jobs of hours, seen every five minutes unless estimates are exact: time passes while nothing else happens."""
+    """Jobs of hours with ticks every five minutes, unless estimates are exact: most instants are skipped."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster="1x8", drop_too_large=True)
-    env = tiny.make(chosen, action="pick", observation="slots", queue_slots=COUNT, running_slots=0)
+    env = tiny.make(chosen, queue_slots=COUNT, running_slots=0)
     rng, passed = np.random.default_rng(0), 0
     env.reset(seed=0)
     for _ in range(120):
@@ -74,9 +74,10 @@ def test_what_is_passed_over_is_no_choice(physics: str, least: int, tmp_path: Pa
 def test_primitives_are_their_moves_and_what_is_passed_over(
     cluster: str, physics: str, tmp_path: Path
 ) -> None:
-    """Each as a policy makes its moves, one by one, and time that passes to the next instant with a choice."""
+    """Each action equals its moves made one by one, then time that passes to the next instant with a choice."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster=cluster, drop_too_large=True)
-    env = tiny.make(chosen, queue_slots=8, running_slots=6)
+    env = tiny.make(chosen, queue_slots=8, running_slots=6, placed_by="agent", victims_by="agent")
+    numbering = env.batch.actions
     rng, done = np.random.default_rng(0), False
     seen, _ = env.reset(seed=0)
     for _ in range(400):
@@ -84,16 +85,16 @@ def test_primitives_are_their_moves_and_what_is_passed_over(
             break
         plain, slots = deepcopy(env.episode), Slots(8, 6)
         look(plain, slots)
-        assert tiny.bits(env.action_masks()) == tiny.bits(primitive.mask(slots, plain.view).astype(bool))
-        assert tiny.bits(seen) == tiny.bits(env.task.observation(slots, plain.view, slots.queue_mask))
+        assert tiny.bits(env.action_masks()) == tiny.bits(numbering.mask(slots).astype(bool))
+        assert tiny.bits(seen) == tiny.bits(tables(slots.observation, env.batch.sizes))
         number = int(rng.choice(np.flatnonzero(env.action_masks())))
-        if number < primitive.wait(slots, plain.view):
-            for move in primitive.moves(number, slots, plain.view):
+        if number < numbering.wait:
+            for move in numbering.moves(number, slots, plain.view):
                 plain.apply(move)
             look(plain, slots)
         else:
             to_the_next_instant(plain, slots)
-        while not (plain.done or has_a_choice(plain, slots)):
+        while not (plain.done or has_a_choice(plain, slots, numbering)):
             to_the_next_instant(plain, slots)
         seen, _, done, _, _ = env.step(number)
         for field in ("clock", "instant", "present_seconds", "num_starts", "num_pauses"):
@@ -103,17 +104,17 @@ def test_primitives_are_their_moves_and_what_is_passed_over(
 
 
 def look(episode: Episode, slots: Slots) -> None:
-    """Look at an episode anew."""
+    """Observe an episode."""
     slots.refresh(episode.states, 0, episode.jobs)
 
 
-def has_a_choice(episode: Episode, slots: Slots) -> bool:
-    """Tell whether a job that has come can be started or paused."""
-    return bool(episode.state.num_arrived) and bool(primitive.mask(slots, episode.view)[:-1].any())
+def has_a_choice(episode: Episode, slots: Slots, numbering: PlainActions) -> bool:
+    """Return whether an arrived job can be started or paused."""
+    return bool(episode.state.num_arrived) and bool(numbering.mask(slots)[:-1].any())
 
 
 def to_the_next_instant(episode: Episode, slots: Slots) -> None:
-    """Let time pass to the next instant; with nothing pending, to one at the same time."""
+    """Advance to the next instant; with nothing pending, to another instant at the same time."""
     episode.state.wake = episode.state.clock if episode.nothing_pending else np.inf
     episode.advance()
     look(episode, slots)
@@ -122,19 +123,19 @@ def to_the_next_instant(episode: Episode, slots: Slots) -> None:
 @pytest.mark.parametrize("physics", ["memory,preemption,estimates", "none", "all"])
 @pytest.mark.parametrize("cluster", ["1x8", "4x4"])
 def test_what_is_kept_between_steps_is_what_is_found_anew(cluster: str, physics: str, tmp_path: Path) -> None:
-    """Which jobs are in the slots, how they can be picked and all that is seen of them, at every step."""
+    """Jobs in the slots, their start options and all features, at every step."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster=cluster, drop_too_large=True)
-    env = tiny.make(chosen, action="pick", observation="slots", queue_slots=8, running_slots=0)
+    env = tiny.make(chosen, queue_slots=8, running_slots=0)
     rng, steps, done = np.random.default_rng(1), 0, False
     env.reset(seed=0)
     while not done and steps < 400:
         anew = Slots(8, 0)
         anew.refresh(env.episode.states.copy(), 0, env.episode.jobs)
-        kept = env._slots
-        assert kept.queue.tolist() == anew.queue.tolist()
+        kept, width = env.batch._rows[0], len(anew.queue_part) - len(anew.queue_mask)
+        assert env.queue.tolist() == anew.queue.tolist()
         assert env.action_masks()[:-1].tolist() == anew.queue_mask[:-1].tolist()
-        assert kept.seen[: -len(kept.queue_mask)].tolist() == anew.seen[: -len(kept.queue_mask)].tolist()
-        own = env._choice
+        assert kept[:width].tolist() == anew.queue_part[:width].tolist()
+        own = env.own_choice
         picks = own if rng.random() < 0.7 else int(rng.choice(np.flatnonzero(env.action_masks())))
         *_, done, _, _ = env.step(picks)
         steps += 1
