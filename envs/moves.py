@@ -79,7 +79,7 @@ class MovesBatch(UnionBatch):
         self._base = Offsets(changed(self.reference, weights("base_weights", base_weights)), ())
         self._ahead = LookAhead(
             draws=whole_number("futures", futures), tau_s=time_constant("tau_s", tau_s)
-        ).choices
+        ).options
         self._spaces: list[RolloutBuffers] = []  # buffers for simulated futures, one per thread
         self.lists, self._chosen = np.zeros(count, list_dtype()), np.zeros(count, np.int64)
         self._sizes = np.array(self.sizes)
@@ -99,7 +99,7 @@ class MovesBatch(UnionBatch):
 
     def open(self, e: int, prepared: PreparedWindow) -> None:
         """Advance to the first list of moves."""
-        self._base.begin(self.memory[e : e + 1])
+        self._base.reset(self.memory[e : e + 1])
         self._chosen[e] = -1
         self._run(slice(e, e + 1))
 

@@ -16,6 +16,7 @@ from gpu_cluster_gym.simulator.kernel.union import steering
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC
 from gpu_cluster_gym.simulator.rule_policy import Offsets, decision_times
+from gpu_cluster_gym.simulator.rule_policy import arrivals_per_decision as usual_interval
 from gpu_cluster_gym.workloads import Scenario
 
 WEIGHTS = (
@@ -75,7 +76,7 @@ class SteerBatch(UnionBatch):
         self.privileged = validation.boolean("privileged", privileged)
         decisions = validation.whole_number("decisions_per_window", decisions_per_window)
         if arrivals_per_decision is None:
-            self.every = arrivals_per_decision(len(windows[0].episode.jobs), decisions)
+            self.every = usual_interval(len(windows[0].episode.jobs), decisions)
         else:
             self.every = validation.whole_number("arrivals_per_decision", arrivals_per_decision)
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
@@ -87,7 +88,7 @@ class SteerBatch(UnionBatch):
     def open(self, e: int, prepared: PreparedWindow) -> None:
         """Advance to the first arrival."""
         self._times[e] = decision_times(prepared.episode.jobs["submit_s"], self.every)
-        self.offsets.begin(self.memory[e : e + 1])
+        self.offsets.reset(self.memory[e : e + 1])
         steering.start(self.states, e, self.memory, self.jobs, *self.rows(slice(None)))
 
     def _simulate(self, actions: np.ndarray) -> None:

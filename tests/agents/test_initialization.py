@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from gpu_cluster_gym.agents.moves import MovesLearner
 from gpu_cluster_gym.agents.networks import SteerNetwork
 from gpu_cluster_gym.agents.pretrained import SHIPPED
 from gpu_cluster_gym.agents.steer import SteerLearner
-from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining, Training
+from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.rule_policy import Rule
@@ -44,13 +45,13 @@ def earlier(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-def initialised_from(folder: Path, training: Training = FEW) -> Training:
+def initialised_from(folder: Path, training: Any = FEW) -> Any:
     return replace(training, init_from=str(folder))
 
 
 def test_a_steering_agent_starts_as_the_other(scenario: Scenario, earlier: Path) -> None:
     """Its weights, width, decisions and actions are those of the agent, not the defaults."""
-    agent = checkpoint.load(earlier)
+    agent: Any = checkpoint.load(earlier)
     learner = learner_of(scenario, initialised_from(earlier))
     assert isinstance(learner, SteerLearner)
     network = learner.network(learner.model())

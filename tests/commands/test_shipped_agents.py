@@ -6,6 +6,7 @@ import shutil
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
 def test_shipped_agents_can_be_read_and_have_a_card(name: str) -> None:
     assert name == pretrained.FOR_ALL or name in names()
     found = pretrained.shipped_for(name)
-    agent = checkpoint.load(found.folder)
+    agent: Any = checkpoint.load(found.folder)
     kind = {"steer": Steered, "moves": MovesAgent}[agent.training.action]
     assert isinstance(load_policy(found.folder), kind)
     card = (found.folder / pretrained.CARD).read_text(encoding="utf-8")
@@ -252,7 +253,7 @@ def test_one_may_look_ahead_on_top_of_an_agent() -> None:
     assert isinstance(rule_of("mixed", folder, None, **without_history), Steered)
     rule = rule_of("mixed", None, folder, **without_history)
     assert isinstance(rule, Rule)
-    agent = checkpoint.load(pretrained.shipped_for("mixed").folder)
+    agent: Any = checkpoint.load(pretrained.shipped_for("mixed").folder)
     changed = {name for name, value in asdict(rule).items() if value != getattr(agent.start, name)}
     assert changed
     assert changed <= set(agent.training.weights)

@@ -57,9 +57,9 @@ class PlainLearner(Learner):
         table, agreement = play(envs, self.network(model), generator)
         return Played(table, {"agreement_with_start": agreement})
 
-    def told(self, infos: list[dict[str, Any]]) -> dict[str, list[float]]:
-        """Return the metrics of a step, agreement with the base policy among them."""
-        return super().told(infos) | {"agreement_with_start": [info["agrees"] for info in infos]}
+    def step_metrics(self, infos: list[dict[str, Any]]) -> dict[str, list[float]]:
+        """Return the metrics of a training step, agreement with the base policy among them."""
+        return super().step_metrics(infos) | {"agreement_with_start": [info["agrees"] for info in infos]}
 
 
 def play(
