@@ -1,6 +1,6 @@
 """Policies that do not learn, one module each: `policy` is a `Ranking`, a function of the view, or a class.
 
-`fifo` is `baselines/fifo.py`; what they share is in `lib`.
+`fifo` is `baselines/fifo.py`. A policy may be compiled (`simulator.kernel.cluster.decided`), like `tiresias`.
 Policies whose names end in `_oracle` use what no scheduler knows. A module may have, beside its policy, the
 `GRID` of settings among which `benchmarks/tune.py` searches: values by the name of a field. What it found is `tuned`.
 The `LEVER` of a module (a part of physics, `deadlines` or `users`) is what the policy pulls that a plain one does not:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
 WHOLE = 1.0  # CPU jobs keep all they ask for
-LEAST_GAIN = 1e-9
+MIN_GAIN = 1e-9
 
 
 class Feeder:
@@ -53,17 +53,17 @@ class Feeder:
             shape = int(view.jobs.num_gpus[job]) / gpus / self._paces.of(view, job, gpus, 0)
             need = view.jobs.expected_cores[[job]] * (shape / seats.crowd[job])
             want[row] = math.ceil(between(want[[row]], need, trust)[0] - ROUNDING)
-            gain[row] = between(np.maximum(gain[[row]], LEAST_GAIN), 1.0 / (need * gpus), trust)[0]
+            gain[row] = between(np.maximum(gain[[row]], MIN_GAIN), 1.0 / (need * gpus), trust)[0]
         return want, gain
 
     def moves(self, view: "View", held: Holders) -> list[Action]:
         """Return the changes by which the cores are divided anew; jobs with parameter servers keep theirs."""
-        cores = divide(held, self._reserve, least_share=WHOLE)
+        cores = divide(held, self._reserve, min_share=WHOLE)
         return resizes(view, held, np.where(held.servers > 0, view.jobs.cores_now[held.jobs], cores))
 
     def shrink(self, view: "View", held: Holders, taken: np.ndarray) -> list[Action]:
         """Return the changes by which so many cores of each node come free."""
-        cores = divide(held, self._reserve, taken=taken, least_share=WHOLE)
+        cores = divide(held, self._reserve, taken=taken, min_share=WHOLE)
         return resizes(view, held, np.minimum(cores, view.jobs.cores_now[held.jobs]))
 
     def start_cpu_job(self, view: "View", held: Holders, jobs: np.ndarray) -> list[Action]:

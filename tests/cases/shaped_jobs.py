@@ -52,7 +52,7 @@ def shaped(seed: int, count: int = tiny.COUNT) -> pd.DataFrame:
 class Whims:
     """A policy without sense: legal starts and moves in any shape, pauses, cores, throttles and waits, at random.
 
-    It becomes sensible after so many.
+    It becomes sensible after this number.
     """
 
     def __init__(self, seed: int, moves: int = 300) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields, dtype_of, tier_of
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, Tier
-from gpu_cluster_gym.simulator.kernel.cores.sharing import CORE_FIELDS, forget
+from gpu_cluster_gym.simulator.kernel.cores.sharing import CORE_FIELDS, init_tuning
 from gpu_cluster_gym.simulator.kernel.rule.batches import BATCH_FIELDS
 from gpu_cluster_gym.simulator.kernel.rule.history import HISTORY
 from gpu_cluster_gym.simulator.kernel.rule.rule_parameters import RULE_PARAMETERS
@@ -161,7 +161,7 @@ def fresh_memory(
         memory[name] = value
     for name in histories.dtype.names or ():
         memory[name] = histories[name][0]
-    forget(memory)
+    init_tuning(memory)
     for name in ("moment_instant", "seen", "kept_for", "refused_at", "news", "across_since"):
         memory[name] = -1
     return memory
