@@ -1,6 +1,7 @@
 """Policies without learning, one module each: `policy` is a `Ranking`, a function of the view, or a class.
 
-`fifo` is `baselines/fifo.py`; shared code is in `lib`. Other packages add policies by entry points in the group
+`fifo` is `baselines/fifo.py`; a policy may be compiled (`simulator.kernel.cluster.decided`), like
+`tiresias`. Other packages add policies by entry points in the group
 `gpu_cluster_gym.policies`: a policy, or a module that defines `policy`.
 
 Policies whose names end in `_oracle` use information that no scheduler has. A module may also define `GRID`, settings

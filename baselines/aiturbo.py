@@ -67,7 +67,7 @@ FIELDS: Fields = (
 @cache
 def memory_dtype(size: Tier) -> np.dtype:
     """Return the record type of the policy's memory at a tier."""
-    return dtype_of((*elastic.FIELDS, *FIELDS), size)
+    return dtype_of((*FIELDS, *elastic.FIELDS), size)
 
 
 @compiled

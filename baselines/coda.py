@@ -47,9 +47,9 @@ from gpu_cluster_gym.simulator.kernel.cluster.legality import list_queued
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 from gpu_cluster_gym.simulator.kernel.cores.sharing import (
     CORE_FIELDS,
-    MIN_REMAINING_SHARE,
+    MIN_SHARE,
     OWN_FIELDS,
-    forget,
+    init_tuning,
     read,
     share_again,
     start_first_on_cores,
@@ -77,7 +77,7 @@ FIELDS: Fields = (
 @cache
 def memory_dtype(size: Tier) -> np.dtype:
     """Return the record type of the policy's memory at a tier."""
-    return dtype_of((*OWN_FIELDS, *CORE_FIELDS, *ACTION_FIELDS, *FIELDS), size)
+    return dtype_of((*FIELDS, *ACTION_FIELDS, *OWN_FIELDS, *CORE_FIELDS), size)
 
 
 @compiled
@@ -159,7 +159,7 @@ def propose_moves(s, jobs, m, is_new):
     read(s, jobs, m, m.tunes > 0, is_new)
     if propose_start(s, jobs, m, FIRST_CORES):
         return True
-    share_again(s, jobs, m, MIN_REMAINING_SHARE)
+    share_again(s, jobs, m, MIN_SHARE)
     return m.num_moves > 0 or (m.throttles > 0 and throttle_one(s, jobs, m))
 
 
@@ -214,7 +214,7 @@ class Coda(CompiledPolicy):
 
     def init_memory(self, memory: np.ndarray, states: np.ndarray) -> None:
         """Write the settings into a memory of zeros."""
-        forget(memory, self.window_s)
+        init_tuning(memory, self.window_s)
         memory["tunes"], memory["throttles"] = self.tuning, self.eliminator
         memory["arrays"], memory["by_width"] = self.arrays, self.by_width
         memory["first_guess"], memory["reserve"] = FIRST_GUESS, self.reserve if self.arrays else 0.0

@@ -1,6 +1,6 @@
-"""First in, first out on shared GPUs, knowing nothing of memory: jobs run out of it and begin anew.
+"""First in, first out on shared GPUs without regard to memory: jobs run out of it and start again.
 
-What Xonar's claim is made against (IEEE CLOUD 2022, abstract: jobs run out of GPU memory, the unlucky one restarts from
+Baseline of Xonar's claim (IEEE CLOUD 2022, abstract: jobs run out of GPU memory, the unlucky one restarts from
 scratch). Read in the authors' prototype (github.com/pengujoa/Xonar): a place takes the head of the queue as soon as it
 is free, and the head blocks all others; its own FIFO has a memory test, see `packed_fifo`. Inferred: empty GPUs first,
 then those with fewest jobs; a job that failed keeps its turn, so on one pair of GPUs it restarts in its place, beside
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpu_cluster_gym.baselines.lib.sharing import in_order
+from gpu_cluster_gym.baselines._sharing import in_order
 from gpu_cluster_gym.simulator.policy import Action
 from gpu_cluster_gym.simulator.vocabulary import RESTARTING
 
@@ -30,7 +30,7 @@ class FifoBlind:
     strict: bool = True
 
     def __call__(self, view: "View") -> Action:
-        """Start the head where there is a place, as if memory had no end."""
+        """Start the head where there is a place, as if memory were unlimited."""
         order = view.queue
         if self.strict:
             restarting = np.flatnonzero(view.jobs.phase == RESTARTING)

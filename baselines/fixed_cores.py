@@ -1,14 +1,13 @@
-"""First in, first out, with the same number of CPU cores for every GPU, whatever a job asks for.
+"""First in, first out, with the same number of CPU cores for every GPU, whatever a job requests.
 
-General practice, and what CODA must beat: no job can ask for too many cores, and none gets all that it could use.
-Three a GPU is the share to which Synergy's measurements are relative (OSDI 2022). CPU jobs get what they ask for.
-Where a node has fewer for each GPU, it is those; where cores are not allocated it is FIFO.
+General practice, and the baseline of CODA: no job can request too many cores, and none gets all that it could use.
+Three a GPU is the share to which Synergy's measurements are relative (OSDI 2022). CPU jobs get what they request.
+Where a node has fewer cores for each GPU, jobs get those; where cores are not allocated this policy is FIFO.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpu_cluster_gym.baselines.lib.order import cores_for_each
 from gpu_cluster_gym.simulator.policy import Action, Wait
 
 if TYPE_CHECKING:
@@ -19,16 +18,24 @@ LEVER = "cores"
 
 @dataclass
 class FixedCores:
-    """One episode of the policy. cores: for each GPU."""
+    """One episode of the policy. cores: number for each GPU."""
 
     cores: float = 3.0
 
     def __call__(self, view: "View") -> Action:
-        """Start the first job that fits with so many cores, or as it asks if none ever will, or wait."""
+        """Start the first job that fits with these cores, or as requested if none ever will, or wait."""
         queue = view.queue
         if start := view.start_first(queue, cores_for_each(view, self.cores)):
             return start
         return (view.start_first(queue) if view.nothing_pending else None) or Wait()
+
+
+def cores_for_each(view: "View", cores: float) -> float | None:
+    """Return `cores`, or the cores that every node has for each GPU if fewer; None where cores are not allocated."""
+    if not view.cpu_limited:
+        return None
+    share = view.nodes.cores / view.nodes.num_gpus.clip(min=1)
+    return min(cores, float(share[view.nodes.num_gpus > 0].min()))
 
 
 policy = FixedCores

@@ -1,11 +1,11 @@
-"""First in, first out, with two jobs on GPUs that both leave idle, parted again if that proves slower.
+"""First in, first out, with two jobs on GPUs that both leave idle, separated again if that proves slower.
 
-Claim: look at jobs while they run, and pack, part or move them by what is measured (Gandiva, OSDI 2018). From memory,
-not checked against the paper: jobs of low utilisation and memory are packed, on the GPUs least used, and parted if
-together they get less done. Our choice: low is a sum of profiled utilisations up to `most_busy`; what is done is
-measured as utilisation over `window_s`, of both against that of the first job before, or 1 where it has run for less;
-the later job leaves by a pause, with all that costs, and the two are not packed again. Left out: time slices, which
-suspend a job in about a second where a pause here takes what the scenario says; migration; growing.
+Claim: measure jobs while they run, and pack, separate or move them accordingly (Gandiva, OSDI 2018). From memory,
+not checked against the paper: jobs of low utilisation and memory are packed, on the least used GPUs, and separated if
+together they get less done. Our choice: utilisation is low if the profiled sum is at most `most_busy`; progress is
+measured as utilisation over `window_s`, of both jobs against that of the first job before, or against 1 if it has run
+for less; the later job leaves by a pause, at its full cost, and the two are not packed again. Left out: time slices,
+which suspend a job in about a second where a pause here takes the scenario's time; migration; growing.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpu_cluster_gym.baselines.lib.sharing import Trial, by_rank
+from gpu_cluster_gym.baselines._sharing import Trial, by_rank
 from gpu_cluster_gym.simulator.policy import Action, Preempt, Start, Wait
 from gpu_cluster_gym.simulator.search import Joins
 
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Gandiva:
-    """One episode of the policy. most_busy: up to which two are tried together; window_s: of a trial."""
+    """One episode of the policy.
+
+    most_busy: largest sum of profiled utilisations of two jobs that are tried together.
+    window_s: seconds of a trial.
+    """
 
     most_busy: float = 1.0
     window_s: float = 60.0
@@ -31,7 +35,7 @@ class Gandiva:
     _apart: list[list[int]] = field(default_factory=list)
 
     def __call__(self, view: "View") -> Action:
-        """Part jobs that get less done together, start what fits alone, then pack, then wait for the next reading."""
+        """Separate jobs that get less done together, else start a job alone, else pack, else wait for a reading."""
         self._trials = [trial for trial in self._trials if trial.goes_on(view)]
         while due := [trial for trial in self._trials if view.now >= trial.began_s + self.window_s]:
             self._trials.remove(due[0])

@@ -3,9 +3,9 @@
 Claim: queueing by predicted time and packing by a coarse class of utilisation, without touching a job that runs, is
 enough to beat schedulers that pause (Lucid, ASPLOS 2023). From memory, not checked against the paper: priority by
 predicted duration x GPUs, no job is paused, classes 0, 1 and 2, pairs up to a sum of 2. Inferred: classes by profiled
-utilisation alone, at these limits (Lucid learns them, from memory utilisation too); an empty GPU is better than any
-partner, then the least sum; jobs that do not fit are passed by; memory must suffice. Left out: its profiling stage and
-its learned predictions, in place of which the scenario's estimates stand.
+utilisation alone, at these limits (Lucid learns them, also from memory utilisation); an empty GPU is better than any
+partner, then the smallest sum; jobs that do not fit are skipped; memory must suffice. Left out: its profiling stage and
+its learned predictions, which the scenario's estimates replace.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpu_cluster_gym.baselines.lib.sharing import by_rank
+from gpu_cluster_gym.baselines._sharing import by_rank
 from gpu_cluster_gym.simulator.policy import Action, Wait
 from gpu_cluster_gym.simulator.search import Joins
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 LEVER = "sharing"
 
-MOST_CLASSES = 2  # sum of the classes of jobs that share
+MAX_SUM = 2  # of the classes of jobs that share
 
 
 @dataclass
 class Lucid:
     """One episode of the policy.
 
-    limits: of profiled utilisation, at which class 1 and class 2 begin.
+    limits: profiled utilisations at which class 1 and class 2 begin.
     """
 
     limits: tuple[float, float] = (0.25, 0.5)
@@ -38,7 +38,7 @@ class Lucid:
         self._limits = np.array(self.limits)
 
     def __call__(self, view: "View") -> Action:
-        """Start the shortest that fits on empty GPUs, then the shortest that finds a partner, then wait."""
+        """Start the shortest job that fits on empty GPUs, else the shortest that finds a partner, else wait."""
         queue = view.queue
         jobs = view.jobs_of(queue)
         order = queue[np.argsort(jobs.estimate_s * jobs.num_gpus, kind="stable")]
@@ -49,11 +49,11 @@ class Lucid:
             return Wait(ticks=False)
         there = np.where(joins.members >= 0, self._classes(view, joins.members), 0).sum(axis=1)
         total = there[joins.group] + self._classes(view, order)[joins.job]
-        cost = np.where(total <= MOST_CLASSES, by_rank(joins, total), np.inf)
+        cost = np.where(total <= MAX_SUM, by_rank(joins, total), np.inf)
         return joins.cheapest(cost) or Wait(ticks=False)
 
     def _classes(self, view: "View", jobs: np.ndarray) -> np.ndarray:
-        """Return the classes of jobs, in the shape in which these come; of any job where one is -1."""
+        """Return the classes of jobs, in the shape of `jobs`; that of job 0 stands where a job is -1."""
         some = view.jobs_of(np.maximum(jobs, 0).ravel())
         classes: np.ndarray = self._limits.searchsorted(some.gpu_utilization, side="right")
         return classes.reshape(jobs.shape)

@@ -1,13 +1,13 @@
-"""Let jobs share GPUs by the best matching of all that run with all that wait, instead of pair after pair.
+"""Let jobs share GPUs by the best matching of all running jobs with all queued jobs, instead of pair after pair.
 
 Claim: jobs that need different resources at a time run interleaved, and a maximum-weight matching finds the pairs
 (Muri, SIGCOMM 2022). From memory, not checked against the paper: the weight is the interleaving efficiency, the mean
-share of time in which resources are in use; for the two modelled here, the GPU and all else, and a job a beside b,
+share of time in which resources are in use; for the two modelled here, the GPU and all others, and a job a beside b,
 
     (A_a + I_a + A_b + I_b) / (2 T),   T = max(A_a, I_b) + max(I_a, A_b),
 
-with A and I the milliseconds of an iteration in which a job's GPUs are busy and idle. A small form is our choice: jobs
-that run keep their GPUs, so the matching has two sides; as many pairs as can be, of those the best; empty GPUs
+with A and I the milliseconds of an iteration in which a job's GPUs are busy and idle. The small form is our choice:
+running jobs keep their GPUs, so the matching has two sides; as many pairs as possible, of those the best; empty GPUs
 first, by arrival; memory as in `xonar`. Left out: groups of up to four, regrouping by pauses, order by service.
 With `score=7` this is `xonar` with the best matching in place of its greedy one.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from gpu_cluster_gym.baselines.lib.sharing import profile
+from gpu_cluster_gym.baselines._sharing import profile
 from gpu_cluster_gym.baselines.xonar import scores_beside
 from gpu_cluster_gym.simulator.policy import Action, Wait
 from gpu_cluster_gym.simulator.search import Joins
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Muri:
-    """One episode of the policy. score: one of Xonar's, to match by that instead of the efficiency."""
+    """One episode of the policy. score: number of one of Xonar's scores to match by instead of the efficiency."""
 
     score: int | None = None
 
     def __call__(self, view: "View") -> Action:
-        """Start the first that fits on empty GPUs, then a pair of the best matching, then wait."""
+        """Start the first job that fits on empty GPUs, else a pair of the best matching, else wait."""
         order = view.queue
         if start := view.start_first(order):
             return start
@@ -42,7 +42,7 @@ class Muri:
         if not len(joins.job):
             return Wait()
         cost, fits = self._costs(view, joins), joins.by_memory.T
-        forbidden = 1 + 2 * cost.max(initial=0.0) * max(cost.shape)  # dearer than all else together
+        forbidden = 1 + 2 * cost.max(initial=0.0) * max(cost.shape)  # more than all other pairs together
         for group, job in zip(*linear_sum_assignment(np.where(fits, cost, forbidden)), strict=True):
             if fits[group, job] and (start := joins.start(int(job), int(group))):
                 return start
@@ -58,7 +58,7 @@ class Muri:
 
 
 def idling(view: "View", members: np.ndarray, jobs: np.ndarray) -> np.ndarray:
-    """Return 1 - the interleaving efficiency of jobs beside members (pairs, `max_share`), the mean over these."""
+    """Return 1 - interleaving efficiency of jobs beside members (pairs, `max_share`), averaged: (pairs,)."""
     a, b = profile(view, members), profile(view, jobs[:, None])
     period = np.maximum(a.active, b.idle) + np.maximum(a.idle, b.active)
     used = (a.active + a.idle + b.active + b.idle) / np.where(period > 0, 2 * period, 1.0)

@@ -1,12 +1,12 @@
 """Take CPU cores from jobs that do not need their share and give them to those that can use more.
 
-Claim: jobs differ in how much they depend on CPU and memory; profiled once, insensitive jobs give up what exceeds
-their need, sensitive ones get it, and no job is slower than with a share in proportion to its GPUs (Synergy,
+Claim: jobs differ in how much they depend on CPU and memory; profiled once, insensitive jobs give up the cores beyond
+their need, sensitive ones get them, and no job is slower than with a share in proportion to its GPUs (Synergy,
 OSDI 2022, abstract and general knowledge). Here that is its best-effort tuning over FIFO, for cores alone.
 
-Our choice: a scheduler here is given no profile over cores, so a job starts with its proportional share and
-is measured while it runs, as in `coda`; cores are divided at once, not in rounds of 300 s; CPU jobs, which it does not
-know, wait in the same queue for what is left over and keep it.
+Our choice: a scheduler here has no profile over cores, so a job starts with its proportional share and is measured
+while it runs, as in `coda`; cores are divided at once, not in rounds of 300 s; CPU jobs, which Synergy does not know,
+wait in the same queue for cores that are left over and keep them.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpu_cluster_gym.baselines.lib.order import cores_for_each
+from gpu_cluster_gym.baselines.fixed_cores import cores_for_each
 from gpu_cluster_gym.simulator.core_sharing import CoreSharing
 from gpu_cluster_gym.simulator.policy import Action, Wait
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LEVER = "cores"
 
-WHOLE_CPU_JOB = 1.0  # CPU jobs do not give up cores
+CPU_JOB_SHARE = 1.0  # of the cores it requests: a CPU job gives up none
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Synergy:
         self._moves: list[Action] = []
 
     def __call__(self, view: "View") -> Action:
-        """Start what fits, then divide the cores, then wait."""
+        """Start a job that fits, else change the cores of a job, else wait."""
         if self._moves:
             return self._moves.pop(0)
         if (cores := cores_for_each(view, np.inf)) is None:
@@ -50,7 +50,7 @@ class Synergy:
         sharing.look(view)
         if start := view.start_first(view.queue, cores=1.0):
             return start
-        self._moves = sharing.divide(view, share, least_share=WHOLE_CPU_JOB)
+        self._moves = sharing.divide(view, share, min_share=CPU_JOB_SHARE)
         if self._moves:
             return self._moves.pop(0)
         return Wait(self.window_s) if sharing.end_instant(view) else Wait()

@@ -45,7 +45,7 @@ FIELDS: Fields = (
 @cache
 def memory_dtype(size: Tier) -> np.dtype:
     """Return the record type of the policy's memory at a tier."""
-    return dtype_of((*priority.fields_at(size), *FIELDS), size)
+    return dtype_of((*FIELDS, *priority.fields_at(size)), size)
 
 
 @compiled

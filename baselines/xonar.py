@@ -1,29 +1,29 @@
 """Let jobs share GPUs where one computes while the other communicates, and never beyond the memory.
 
 Claim: GPU time and memory differ widely between jobs, and schedulers ignore both: completion times vary, jobs
-run out of memory and begin anew. Profiles that order the queue cut the tail of completion times by 44 % and end
+run out of memory and start again. Profiles that order the queue cut the tail of completion times by 44 % and end
 the failures (Xonar, IEEE CLOUD 2022, pp. 112-114; the abstract, which states no rule, and US 2024/0169200, by
 which jobs are chosen to run together from profiled active and idle time and memory). Read in the authors'
 prototype of 2022 (github.com/pengujoa/Xonar), for places of two jobs on one pair of GPUs:
 
-- a job may join others if on each of its GPUs the profiled memory of all fits; all that wait are tried;
-- on empty GPUs the first in order of arrival starts; beside another, the one with the least score.
+- a job may join others if on each of its GPUs the profiled memory of all fits; all waiting jobs are tried;
+- on empty GPUs the first job in order of arrival starts; beside another, the one with the smallest score.
 
 With A and I the milliseconds of an iteration in which a job's GPUs are busy and idle, r = A / I, u = A / (A + I),
-a the job there and b the one that waits, the scores that were tried are
+a the running and b the waiting job, the scores that were tried are
 
     1  |A_a - I_b| + |I_a - A_b|      4  |A_a - I_b|             7  |ln(r_a r_b)|
     2  |I_a - A_b|                    5  2 |u_a + u_b - 1|       8  |2 - (ln r_a + .4) - (ln r_b + .4)|
     3  |r_a r_b - 1|                  6  max(x, 1 / x) - 1, x = r_a r_b
 
-3 is the prototype's last, 2 that of the queues its authors timed; 7, our default, errs like 3 but to both sides alike.
-8 favours two busy jobs. All but 1, 2 and 4 ignore the period: 20 + 20 ms and 2 + 2 s look made for each other. Profiled
-memory is what an allocator took that doubles what it has: more than a job needs, so some that would fit are kept apart.
+3 is the prototype's last, 2 that of the queues its authors timed; 7, our default, resembles 3 but is symmetric. 8
+favours two busy jobs. All but 1, 2 and 4 ignore the period: 20 + 20 ms and 2 + 2 s seem a perfect match. Profiled
+memory is that of an allocator which doubles its reservation: more than a job needs, so some that would fit are refused.
 
-Inferred: which GPUs a gang of any size shares (all with the same jobs on them, see `simulator.search`); of all jobs
-and GPUs the pair of least score; with several jobs there the sum over them. Added: `patience_s`, since a job that needs
-much memory can be passed by for ever. Not taken over, as slips: that a chosen partner counts as having r = 1 at the
-next choice, that a place without a fitting job closes, that every GPU counts the memory of the first worker.
+Inferred: the GPUs that a gang of any size shares (all with the same jobs on them, see `simulator.search`); of all jobs
+and GPUs the pair of smallest score; with several jobs there the sum over them. Added: `patience_s`, since a job that
+needs much memory can be passed over for ever. Not adopted, as errors: that a chosen partner counts as having r = 1 at
+the next choice, that a place without a fitting job closes, that every GPU counts the memory of the first worker.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from gpu_cluster_gym.baselines.lib.sharing import Profile, profile
+from gpu_cluster_gym.baselines._sharing import Profile, profile
 from gpu_cluster_gym.simulator.policy import Action, Wait
 from gpu_cluster_gym.simulator.search import Joins
 
@@ -58,25 +58,26 @@ SCORES["prototype"] = SCORES[3]  # wired in its last commit
 class Xonar:
     """One episode of the policy.
 
-    score: a number from the list above, or "prototype". patience_s: a job that has waited longer lets no other with
-        GPUs start before it; infinite for no such ageing, as in the prototype.
+    score: number from the list above, or "prototype".
+    patience_s: seconds after which a waiting job lets no other job with GPUs start before it; infinite for no such
+        ageing, as in the prototype.
     """
 
     score: Literal[1, 2, 3, 4, 5, 6, 7, 8, "prototype"] = 7
     patience_s: float = float("inf")
 
     def __post_init__(self) -> None:
-        """Refuse a score that is not in the list; ValueError."""
+        """Refuse an unknown score; ValueError."""
         if self.score not in SCORES:
-            raise ValueError(f"score {self.score!r}: there are {', '.join(map(str, SCORES))}")
+            raise ValueError(f"score {self.score!r} is unknown: choose one of {', '.join(map(str, SCORES))}")
 
     def __call__(self, view: "View") -> Action:
-        """Start the first that fits on empty GPUs, then the best partner for those that run, then wait."""
+        """Start the first job that fits on empty GPUs, else the best partner of a running job, else wait."""
         order = self._allowed(view, view.queue)
         if start := view.start_first(order):
             return start
         joins = Joins(view, order)
-        waits = Wait(ticks=np.isfinite(self.patience_s))  # else it does the same till something happens
+        waits = Wait(ticks=np.isfinite(self.patience_s))  # without ageing nothing changes between events
         if not len(joins.job):
             return waits
         scores = scores_beside(view, joins.members[joins.group], order[joins.job], self.score)

@@ -21,7 +21,7 @@ from rich import box
 from rich.table import Table
 
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.baselines.lib.order import cores_for_each
+from gpu_cluster_gym.baselines.fixed_cores import cores_for_each
 from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 from gpu_cluster_gym.simulator.episode import Episode, asking, run
 from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE

@@ -54,7 +54,7 @@ class CompiledPolicy(RunsWhole):
     def __init__(self) -> None:
         """Begin without a memory."""
         self._size: Tier | None = None
-        self._memory = np.empty(0)
+        self._memory: np.ndarray = np.empty(0)
         self._planned = -1  # instant of the last plan
         self._next = 0  # action of the last plan that is returned next
 

@@ -16,11 +16,11 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import Tier
 from gpu_cluster_gym.simulator.kernel.cores import sharing
 from gpu_cluster_gym.simulator.kernel.cores.sharing import (
     DROP,
-    MIN_REMAINING_SHARE,
+    MIN_SHARE,
     TOLERANCE,
     WINDOW_S,
     core_dtype,
-    forget,
+    init_tuning,
 )
 from gpu_cluster_gym.simulator.policy import Action, Placement, Resize, Start, Throttle
 from gpu_cluster_gym.simulator.source import source_of
@@ -69,7 +69,7 @@ class CoreSharing:
         if self._memory is None:
             self._init_memory(tier_of(source.states))
             self._looked_at["first_guess"] = self._first_guess
-            forget(self._looked_at, *self._goes_by)
+            init_tuning(self._looked_at, *self._goes_by)
         sharing.look(source.states, 0, self._memory, 0, source.jobs, self._tunes)
 
     def start_on_cores(self, view: "View", queue: np.ndarray, reserve: float) -> list[Action]:
@@ -84,17 +84,15 @@ class CoreSharing:
         )
         return self._proposed()
 
-    def divide(
-        self, view: "View", reserve: float, *, least_share: float = MIN_REMAINING_SHARE
-    ) -> list[Action]:
+    def divide(self, view: "View", reserve: float, *, min_share: float = MIN_SHARE) -> list[Action]:
         """Return the changes of a new division of the cores, those that free cores first.
 
-        Each job has one and those of its servers, CPU jobs the least share of what they request; then the reserve is
+        Each job has one and those of its servers, CPU jobs the minimum share of what they request; then the reserve is
         given, then CPU jobs get what they request, in the order of their starts, then, by marginal gain per core, the
         others what they want.
         """
         source = source_of(view)
-        sharing.share(source.states, 0, self._looked_at, 0, source.jobs, float(reserve), least_share)
+        sharing.share(source.states, 0, self._looked_at, 0, source.jobs, float(reserve), min_share)
         return self._proposed()
 
     def throttle(self, view: "View") -> Throttle | None:

@@ -1,7 +1,7 @@
-"""Compiled searches for policies: which GPUs may be shared, which pauses make room, what an order grants.
+"""Compiled searches for policies: GPUs that may be shared, pauses that free GPUs, and grants by an order.
 
-Each takes a `View` and reads what it shows; plain values come back, and nothing is changed. ValueError for a job that
-has not arrived.
+Each takes a `View`, reads only data that it shows, and returns plain values; nothing is changed. ValueError for a job
+that has not arrived.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from gpu_cluster_gym.simulator.view import View
 
 
 class Room(NamedTuple):
-    """The jobs to pause, the GPUs a job then gets, and the memory of the smallest of those, GiB, where that is told."""
+    """Jobs to pause, the GPUs that a job then gets, and the memory of the smallest of these, GiB (inf if not known)."""
 
     victims: list[int]
     gpus: tuple[int, ...]
@@ -27,7 +27,7 @@ class Room(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """A job that waits for GPUs, how long it will hold them, as in `by_effort`, and its `wait_for_room`, s."""
+    """A job that waits for GPUs, the seconds for which it will hold them (`by_effort`), and its `wait_for_room`, s."""
 
     job: int
     effort_s: float
@@ -35,17 +35,19 @@ class Blocked(NamedTuple):
 
 
 class Joins:
-    """Which queued jobs may share GPUs with which groups of jobs, at this instant.
+    """Pairs of a queued job and a group of running jobs that may share GPUs at this instant.
 
-    A group is the GPUs that have the same jobs on them; those of the earliest jobs come first. Only GPUs count that are
-    not reserved, with no job that ran out of memory three times; such a job joins none.
+    A group is the GPUs that have the same jobs on them; those of the earliest jobs come first. Reserved GPUs, and GPUs
+    with a job that ran out of memory three times, belong to no group; such a job joins none.
 
-    order: (jobs,) queued jobs. members: (groups, `max_share`) jobs there, -1 for none. job, group: (pairs,) indices
-    into `order` and `members`, job by job, where a job finds as many GPUs as it asks for, with memory and cores for it.
+    order: (jobs,) queued jobs.
+    members: (groups, `max_share`) jobs of each group, -1 for none.
+    job, group: (pairs,) indices into `order` and `members`, job by job, where the group has as many GPUs with memory
+    and cores for the job as it requests.
     """
 
     def __init__(self, view: View, order: np.ndarray, *, knows_memory: bool = True) -> None:
-        """Look at the GPUs as they are; knows_memory: whether profiled memory must suffice."""
+        """Find the pairs of this instant; knows_memory: whether profiled memory must suffice."""
         self._view, source = view, source_of(view)
         self.order, self._knows_memory = source.known(order), knows_memory
         self.members, self._found, pairs = _NOBODY, _NOTHING, 0
@@ -62,18 +64,18 @@ class Joins:
 
     @property
     def by_memory(self) -> np.ndarray:
-        """Whether each job finds as many GPUs as it asks for in each group (jobs, groups), each with memory for it."""
+        """Mask of groups with enough GPUs that have memory for each job: (jobs, groups)."""
         enough: np.ndarray = self._found >= groups.MEMORY
         return enough
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many members each group has."""
+        """Number of members of each group: (groups,)."""
         size: np.ndarray = (self.members >= 0).sum(axis=1)
         return size
 
     def start(self, job: int, group: int) -> Start | None:
-        """Start a job, an index into `order`, in a group, on GPUs as near together as can be; None without cores."""
+        """Start a job, an index into `order`, in a group, on as few nodes as possible; None without cores."""
         source, queued = source_of(self._view), int(self.order[job])
         gpus = groups.join(source.states, 0, source.jobs, queued, group, self._knows_memory, self._group_of)
         if gpus < source.jobs["num_gpus"][queued]:
@@ -81,7 +83,7 @@ class Joins:
         return Start(queued, Placement(tuple(source.state.gpus[:gpus].tolist())))
 
     def cheapest(self, cost: np.ndarray) -> Start | None:
-        """Start the pair of least cost (pairs,), among equals the first job, then the first group; infinite forbids."""
+        """Start the pair of least cost, (pairs,), of equals the first job, then the first group; infinity forbids."""
         if not len(cost) or np.isinf(cost[best := int(cost.argmin())]):
             return None
         return self.start(int(self.job[best]), int(self.group[best]))
@@ -98,7 +100,7 @@ def queued_or_running(view: View) -> np.ndarray:
 
 
 def may_any_start(view: View) -> bool:
-    """Tell whether the scenario's placement rule could start a queued job now."""
+    """Return whether the scenario's placement rule could start a queued job now."""
     source = source_of(view)
     return bool(legality.may_any_start(source.states, 0, source.jobs))
 
@@ -111,7 +113,7 @@ def displaceable(view: View) -> np.ndarray:
 
 
 def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
-    """Return jobs by the seconds that they would hold GPUs from their start to their end, equal ones as they come."""
+    """Return jobs sorted by the seconds for which they would hold GPUs; equal ones keep their order."""
     source = source_of(view)
     some = source.known(jobs)
     order = np.empty_like(some)
@@ -120,9 +122,9 @@ def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
 
 
 def first_blocked(view: View, some: np.ndarray) -> Blocked | None:
-    """Return which of some jobs with GPUs comes first `by_effort`.
+    """Return the job with GPUs that comes first `by_effort`.
 
-    None if there is none, or one that comes before it has GPUs kept.
+    None if there is none, or if GPUs are reserved for an earlier job.
     """
     source = source_of(view)
     found = Blocked(*room.first_blocked(source.states, 0, source.jobs, source.known(some)))
@@ -130,7 +132,7 @@ def first_blocked(view: View, some: np.ndarray) -> Blocked | None:
 
 
 def all_cost(view: View) -> bool:
-    """Tell whether it takes time to pause and load each of the `displaceable` jobs."""
+    """Return whether it takes time to pause and load each of the `displaceable` jobs."""
     source = source_of(view)
     return bool(room.all_cost(source.states, 0, source.jobs))
 
@@ -138,7 +140,7 @@ def all_cost(view: View) -> bool:
 def wait_for_room(view: View, job: int) -> float:
     """Return the seconds until a job could start, by the estimates, if no other is started or paused; or infinity.
 
-    A job that waits for reserved GPUs will hold them while it loads, and for what is left of it.
+    A job that waits for reserved GPUs will hold them while it loads and for its remaining time.
     """
     source = source_of(view)
     source.check(job)
@@ -146,10 +148,10 @@ def wait_for_room(view: View, job: int) -> float:
 
 
 def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> Room | None:
-    """Find the candidates whose pauses cost least in sum and make room for a job, None if there are none.
+    """Find the candidates whose pauses free GPUs for a job at the smallest total cost, None if there are none.
 
-    cost: of pausing each job that has arrived. Of equal sets one of fewest jobs, then of most remaining time. Exact on
-    one node; a gang on several takes the cheapest node for each part.
+    cost: (jobs,), of pausing each job that has arrived. Of equal sets the one of fewest jobs is taken, then of most
+    remaining time. Exact on one node; a gang on several takes the cheapest node for each part.
     """
     source = source_of(view)
     source.check(job)
@@ -159,9 +161,9 @@ def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> 
 
 
 def room_by_one(view: View, order: np.ndarray, candidates: np.ndarray) -> tuple[int, Room] | None:
-    """Find the first of some jobs for which the pause of a single candidate makes room on one node, with that room.
+    """Find the first of some jobs for which the pause of a single candidate frees enough GPUs of one node, and those.
 
-    The first candidate that will do is taken. None if there is no such job.
+    The first suitable candidate is taken. None if there is no suitable job.
     """
     source = source_of(view)
     gpus = np.empty(int(source.state.num_gpus), np.int32)
@@ -174,10 +176,12 @@ def room_by_one(view: View, order: np.ndarray, candidates: np.ndarray) -> tuple[
 
 
 def room_before(view: View, job: int, after: Sequence[int], among: np.ndarray) -> Room | None:
-    """Find GPUs for a job: free ones, ones that are being freed, and those of as few of some jobs as will do.
+    """Find GPUs for a job: free ones, ones that are being freed, and those of as few jobs of `after` as possible.
 
-    after: those jobs; of equally many the last are paused. among: of each node, whether it will do. None where there is
-    no room, or where a node would lack the cores that the job asks for. The GPUs come in ascending order.
+    after: jobs that may be paused; of equally many the last are.
+    among: (nodes,), whether each may be used.
+    Returns None if there are not enough GPUs, or a node would lack the cores that the job requests. The GPUs come in
+    ascending order.
     """
     source = source_of(view)
     source.check(job)
@@ -190,11 +194,12 @@ def room_before(view: View, job: int, after: Sequence[int], among: np.ndarray) -
 
 
 def grants(view: View, order: np.ndarray, wanted: np.ndarray, *, pausing: bool = True) -> Iterator[Action]:
-    """Yield the pauses and starts by which jobs get their GPUs, each to be made before the next is asked for.
+    """Yield the pauses and starts that give jobs their GPUs; each must be made before the next is requested.
 
-    order: queued and running jobs, the first first; one that runs keeps what it has unless a job before it needs it.
-    wanted: how many GPUs each is to have; those beyond one for each worker are its servers'. pausing: whether running
-    jobs may be paused.
+    order: queued and running jobs, highest priority first; a running job keeps its GPUs unless a job before it needs
+    them.
+    wanted: (jobs,), number of GPUs of each; those beyond one for each worker are its servers'.
+    pausing: whether running jobs may be paused.
     """
     source = source_of(view)
     states, jobs = source.states, source.jobs
@@ -214,7 +219,7 @@ def grants(view: View, order: np.ndarray, wanted: np.ndarray, *, pausing: bool =
 
 
 def _placed(source: Source, gpus: int) -> Placement:
-    """Return the GPUs that a search has left in the record, or the node of a job without GPUs."""
+    """Return the GPUs that a search has written into the record, or the node of a job without GPUs."""
     if gpus:
         return Placement(tuple(source.state.gpus[:gpus].tolist()))
     return Placement((), node=int(source.state.chosen_node[0]))

@@ -1,12 +1,12 @@
-"""How long an iteration of a job takes in a shape, fitted to what a profiler measured of a few: AITurbo's and Optimus'.
+"""Model of the time of an iteration by shape, fitted to profiles of a few shapes: that of AITurbo and Optimus.
 
 With w workers, p parameter servers, and z 1 where the workers have CPU cores instead of GPUs, an iteration takes
 
     T = th0 / w + th1 + th2 * w / p + th3 * w + th4 * p + z * (th5 / w + th6)
 
-seconds: computing, whose batch is divided among the workers, and its fixed part; exchange with the servers; what each
-worker and each server costs; and what computing costs more without GPUs. No th is negative, so no iteration takes
-less than nothing, none is faster on CPU cores, and computing is never slower with a worker more. (With the coefficients
+seconds: computing, whose batch is divided among the workers, and its fixed part; exchange with the servers; overhead of
+each worker and each server; and the additional time of computing without GPUs. No th is negative, so no iteration takes
+less than 0 s, none is faster on CPU cores, and computing is never slower with one more worker. (With the coefficients
 that the authors' laboratory published, T is at or below 0 for many shapes of 11 of its 14 models.) The form is
 Optimus'; the terms for CPU workers are our choice, in place of a curve of efficiency by cores: theirs always have 5.
 """
@@ -29,10 +29,10 @@ Counts = np.ndarray | int
 
 
 class Speeds:
-    """The models of the jobs of an episode, each fitted when it is first asked for."""
+    """Models of the jobs of an episode, each fitted when it is first requested."""
 
     def __init__(self) -> None:
-        """Know no job yet."""
+        """Begin without models."""
         self._fitted = np.empty((0, NUM_TERMS))
         self._tables: dict[int, list[list[float]]] = {}
 
@@ -47,7 +47,7 @@ class Speeds:
         return found
 
     def table(self, view: "View", job: int) -> list[list[float]]:
-        """Return the seconds of an iteration by workers on GPUs, of which none are infinitely slow, and servers."""
+        """Return the seconds of an iteration by numbers of workers on GPUs and of servers; infinity for no worker."""
         if job not in self._tables:
             workers, servers = np.ogrid[1 : view.jobs.max_workers[job] + 1, 0 : MAX_SERVERS + 1]
             table = seconds(self.of(view, np.array([job])), workers, servers, 0)
@@ -56,10 +56,10 @@ class Speeds:
 
 
 def fit(profile: np.ndarray) -> np.ndarray:
-    """Return the coefficients that fit a profile best, none negative: least squares of relative errors.
+    """Return the non-negative coefficients that fit a profile best: least squares of relative errors, (`NUM_TERMS`,).
 
-    A term that the profile cannot tell from others is left at 0, as are all but th1 where nothing was measured: then an
-    iteration takes a second in every shape.
+    A term that the profile cannot distinguish from others is left at 0. Without measurements all but th1 are: an
+    iteration then takes a second in every shape.
     """
     sound = profile[np.isfinite(profile).all(axis=1) & (profile[:, SECONDS] > 0)]
     fitted = np.zeros(NUM_TERMS)
@@ -81,14 +81,15 @@ def fit_unfitted(states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> No
 
 @cache
 def design(shapes: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Return which terms shapes can tell apart, and these terms; shapes: rows of (workers, servers, on CPU)."""
+    """Return the mask of terms that shapes distinguish, and these terms; shapes: rows of (workers, servers, on CPU)."""
     workers, servers, on_cpu = np.frombuffer(shapes).reshape(-1, SECONDS).T
     used = identifiable(workers, servers, on_cpu)
     return used, terms(workers, servers, on_cpu)[:, used]
 
 
 def identifiable(workers: np.ndarray, servers: np.ndarray, on_cpu: np.ndarray) -> np.ndarray:
-    """Tell which terms can be told apart by what was measured in these shapes."""
+    """Return the mask of terms that measurements in some shapes can distinguish: (`NUM_TERMS`,)."""
+    # A term with a slope and a fixed part needs two distinct values of its variable, two slopes (1/w and w) three.
     widths, counts, places = (len(np.unique(values)) for values in (workers, servers, on_cpu))
     has_servers = bool(servers.any())
     used: np.ndarray = np.array(
@@ -106,13 +107,13 @@ def identifiable(workers: np.ndarray, servers: np.ndarray, on_cpu: np.ndarray) -
 
 
 def terms(workers: np.ndarray, servers: np.ndarray, on_cpu: np.ndarray) -> np.ndarray:
-    """Return what the coefficients are multiplied by: (shapes, `NUM_TERMS`)."""
+    """Return the factors of the coefficients: (shapes, `NUM_TERMS`)."""
     w, p, z = workers, servers, on_cpu
     return np.stack([1 / w, np.ones(len(w)), w / np.maximum(p, 1), w, p, z / w, z], axis=-1)
 
 
 def seconds(fitted: np.ndarray, workers: Counts, servers: Counts, on_cpu: Counts) -> np.ndarray:
-    """Return the seconds of an iteration that coefficients (..., `NUM_TERMS`) predict for shapes: as in `terms`."""
+    """Return the seconds of an iteration that coefficients (..., `NUM_TERMS`) predict for shapes (see the module)."""
     divided, fixed, exchange, worker, server, slower, slower_fixed = np.moveaxis(fitted, -1, 0)
     on_gpu = (
         divided / workers + fixed + workers * (exchange / np.maximum(servers, 1) + worker) + server * servers

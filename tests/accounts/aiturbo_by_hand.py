@@ -1,4 +1,4 @@
-"""AITurbo written down plainly, against which the policy, whose plans are compiled, is held move by move."""
+"""AITurbo in plain Python, with which the compiled policy is compared move by move."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -8,7 +8,7 @@ from gpu_cluster_gym.simulator.policy import Action
 from gpu_cluster_gym.simulator.speed_model import Speeds, seconds
 from gpu_cluster_gym.simulator.vocabulary import MAX_SERVERS, NOBODY, QUEUED, RUNNING
 from tests.accounts.shape_rounds import Rounds
-from tests.accounts.shapes import Now, Shape, Wish, active, held, smaller
+from tests.accounts.shapes import Now, Request, Shape, active, held, smaller
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
@@ -31,12 +31,7 @@ class AiturboByHand:
         predictable: Literal["given", "all", "none"] = "given",
         servers_on_gpus: bool = False,
     ) -> None:
-        """Choose what to leave out.
-
-        borda: else least attained service alone. elastic: else no job changes its size. predictable: which jobs to
-        adjust.
-        servers_on_gpus: each takes a GPU, as in that laboratory's Tiresias, not cores.
-        """
+        """Choose the parts; see `Aiturbo`."""
         self._borda, self._elastic, self._cpu_workers = borda, elastic, cpu_workers
         self._predictable, self._apart = predictable, servers_on_gpus
         self._rounds = Rounds(self._plan, round_s, self._note)
@@ -48,8 +43,8 @@ class AiturboByHand:
         """Return the next move."""
         return self._rounds(view)
 
-    def _plan(self, now: Now, full: bool) -> list[Wish]:
-        """Return what each job that asks for GPUs is to have, the most urgent first."""
+    def _plan(self, now: Now, full: bool) -> list[Request]:
+        """Return the requests of jobs with GPUs, the most urgent first."""
         jobs = active(now)
         able = jobs[:0]
         if self._elastic and self._predictable != "none":
@@ -66,10 +61,10 @@ class AiturboByHand:
         able = jobs[off_gpus & (now.jobs.cpu_slowdown[jobs] > 0)]
         if self._cpu_workers and len(able):
             self._add_cores(now, able, ways)
-        return [Wish(job, ways[job]) for job in self._order(now, jobs).tolist()]
+        return [Request(job, ways[job]) for job in self._order(now, jobs).tolist()]
 
     def _note(self, now: Now) -> None:
-        """Note what jobs have on GPUs, or ask for if they never had any, as what they are to have."""
+        """Note the shapes that jobs have on GPUs, or request if they never had any, as wanted."""
         known = len(self._wanted)
         ask = np.column_stack([now.jobs.num_gpus[known:], now.jobs.servers[known:]])
         self._wanted = np.vstack([self._wanted, ask])
@@ -81,7 +76,7 @@ class AiturboByHand:
         return Shape(workers, servers, apart=self._apart and servers > 0)
 
     def _tune(self, now: Now, jobs: np.ndarray, crowded: bool) -> None:
-        """Find the step of each of these jobs that saves most, and settle on it where it pays."""
+        """Find the step of each of these jobs that saves most, and want its shape where it pays."""
         benefits = self._benefits(now, jobs, self._wanted[jobs, None], crowded)
         best = benefits.max(axis=1)
         self._benefit[:] = np.nan
@@ -113,7 +108,7 @@ class AiturboByHand:
         return rate
 
     def _add_cores(self, now: Now, jobs: np.ndarray, ways: dict[int, list[Shape]]) -> None:
-        """Let jobs have CPU workers where that is worth a restart, and leave them where not: changes `ways`."""
+        """Request CPU workers where they are worth a restart, and GPUs where these are: changes `ways`."""
         fitted = self._speeds.of(now.view, jobs)
         wanted = self._wanted[jobs]
         as_asked = seconds(fitted, now.jobs.num_gpus[jobs], now.jobs.servers[jobs], 0)
@@ -130,7 +125,7 @@ class AiturboByHand:
             ways[jobs[k]].insert(len(ways[jobs[k]]) if pays else 0, here)
 
     def _order(self, now: Now, jobs: np.ndarray) -> np.ndarray:
-        """Return jobs by the queue that their points put them in, by points, and by arrival."""
+        """Return jobs sorted by the queue of their points, by points, and by arrival."""
         count = len(jobs)
         attained = rank(GPU_SERVICE * now.jobs.gpu_seconds[jobs] + now.jobs.core_seconds[jobs])
         benefit = self._benefit[jobs]
@@ -144,7 +139,7 @@ class AiturboByHand:
 
 
 def rank(values: np.ndarray) -> np.ndarray:
-    """Return the place of each value, 0 for the least; of equal ones the first comes first."""
+    """Return the place of each value, 0 for the smallest; of equal ones the first comes first."""
     place = np.empty(len(values))
     place[np.argsort(values, kind="stable")] = np.arange(len(values))
     return place

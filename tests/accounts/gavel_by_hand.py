@@ -1,4 +1,4 @@
-"""Gavel's turns written down plainly, against which the policy, whose rounds are compiled, is held move by move."""
+"""Gavel's turns in plain Python, with which the compiled policy is compared move by move."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Turn(NamedTuple):
 
 
 class KindsByHand(Kinds):
-    """The types of a cluster's GPUs, and which jobs and free GPUs are of them."""
+    """Types of a cluster's GPUs, and the jobs and free GPUs of each."""
 
     def __init__(self, view: "View") -> None:
         """Look at the cluster."""
@@ -102,7 +102,7 @@ class GavelByHand:
             self._shares, self._owed_s, self._got_s = (np.pad(table, ((0, new), (0, 0))) for table in tables)
 
     def _begin(self, view: "View") -> Iterator[Action]:
-        """Return the moves of this instant; shares are divided anew if other jobs, or nodes, are there."""
+        """Return the moves of this instant; shares are computed again if jobs, or nodes, have changed."""
         due = view.now >= self._began_s + self.round_s
         if due:
             self._began_s = view.now

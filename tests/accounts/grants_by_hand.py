@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROUNDING = 1e-6  # of sums of cores
 
 
-class Wish(NamedTuple):
+class Request(NamedTuple):
     """A queued or running job, and how many GPUs it is to have."""
 
     job: int
@@ -36,7 +36,7 @@ class Room(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a node offers to a job: the least has fewest victims, the last in order, and fewest GPUs to wait for."""
+    """Offer of a node to a job: the smallest has fewest victims, the last in order, and fewest GPUs to wait for."""
 
     num_victims: int
     minus_places: float
@@ -80,35 +80,39 @@ class Ledger(NamedTuple):
         return float(self.cores[node] + sum(gains))
 
 
-def grants(view: "View", wishes: Sequence[Wish], *, pausing: bool = True) -> Iterator[Action]:
+def grants(view: "View", requests: Sequence[Request], *, pausing: bool = True) -> Iterator[Action]:
     """Yield the pauses and starts of this instant, each of which is to be made before the next is asked for.
 
-    wishes: of queued and running jobs, in order; a job that runs and has no wish keeps what it has.
+    requests: of queued and running jobs, in order; a job that runs and has no request keeps what it has.
     pausing: whether running jobs may be paused; else they keep what they have.
     """
     queued, cores = set(view.queue.tolist()), view.jobs.cores_each.tolist()
     runners = set(alone(view, view.preemptible).tolist()) if pausing else set()
-    after = [wish.job for wish in wishes if wish.job in runners]
+    after = [request.job for request in requests if request.job in runners]
     unlike = bool(np.ptp(view.nodes.gpu_memory_gib))
     hopeless = set()
     ledger: Ledger | None = None  # as long as nothing is done
-    for wish in wishes:
-        if after and wish.job == after[0]:
+    for request in requests:
+        if after and request.job == after[0]:
             after = after[1:]
             if ledger:
-                ledger.keep(wish.job)
-        if wish.job not in queued:
+                ledger.keep(request.job)
+        if request.job not in queued:
             continue
-        request_class = wish.gpus, cores[wish.job], view.can_hold(wish.job).tobytes() if unlike else b""
-        if request_class in hopeless or view.just_paused(wish.job):
+        request_class = (
+            request.gpus,
+            cores[request.job],
+            view.can_hold(request.job).tobytes() if unlike else b"",
+        )
+        if request_class in hopeless or view.just_paused(request.job):
             continue
-        if placement := view.place(wish.job, gpus=wish.gpus):
+        if placement := view.place(request.job, gpus=request.gpus):
             ledger = None
-            yield Start(wish.job, _with_servers(view, wish, placement))
+            yield Start(request.job, _with_servers(view, request, placement))
             continue
         ledger = ledger or ledger_of(view, after)
-        room = make_room(view, wish, ledger) or Room([], [])
-        start = Start(wish.job, _with_servers(view, wish, Placement(tuple(sorted(room.gpus)))))
+        room = make_room(view, request, ledger) or Room([], [])
+        start = Start(request.job, _with_servers(view, request, Placement(tuple(sorted(room.gpus)))))
         if not room.gpus or is_too_early(view, room, start):
             hopeless.add(request_class)
             continue
@@ -120,30 +124,30 @@ def grants(view: "View", wishes: Sequence[Wish], *, pausing: bool = True) -> Ite
 
 
 def is_too_early(view: "View", room: Room, move: Action) -> bool:
-    """Tell whether GPUs are free for a move, but cores only once a pause in flight has ended."""
+    """Return whether GPUs are free for a move, but cores only once a pause in flight has ended."""
     return not room.victims and view.why_not(move) is not None
 
 
-def _with_servers(view: "View", wish: Wish, placement: Placement) -> Placement:
+def _with_servers(view: "View", request: Request, placement: Placement) -> Placement:
     """Return a placement that gives parameter servers the GPUs beyond one for each worker, if there are such."""
-    workers = int(view.jobs.num_gpus[wish.job])
-    if wish.gpus == workers:
+    workers = int(view.jobs.num_gpus[request.job])
+    if request.gpus == workers:
         return placement
-    return placement._replace(workers=workers, servers=wish.gpus - workers)
+    return placement._replace(workers=workers, servers=request.gpus - workers)
 
 
-def make_room(view: "View", wish: Wish, ledger: Ledger, among: np.ndarray | None = None) -> Room | None:
+def make_room(view: "View", request: Request, ledger: Ledger, among: np.ndarray | None = None) -> Room | None:
     """Find GPUs for a job: free ones, ones that are being freed, and those of as few of some jobs as will do.
 
     among: of each node, whether it will do; None for all. Exact on one node; a gang on several takes the best node for
     each part. None where there is no room, or where a node would lack the cores that the job asks for.
     """
-    if not wish.gpus or not (any(ledger.held) or len(view.pausing)):
+    if not request.gpus or not (any(ledger.held) or len(view.pausing)):
         return None
-    able, each = view.can_hold(wish.job), float(view.jobs.cores_each[wish.job])
+    able, each = view.can_hold(request.job), float(view.jobs.cores_each[request.job])
     able = able if among is None else able & among
     room = Room([], [])
-    for wanted in by_node(view, wish, able):
+    for wanted in by_node(view, request, able):
         nodes = np.flatnonzero(able & (view.nodes.num_gpus >= wanted)).tolist()
         parts = [_part(ledger, node, wanted, each, room.victims) for node in nodes]
         best = min((part for part in parts if part), default=None)
@@ -156,7 +160,7 @@ def make_room(view: "View", wish: Wish, ledger: Ledger, among: np.ndarray | None
 
 
 def _part(ledger: Ledger, node: int, wanted: int, each: float, chosen: list[int]) -> Part | None:
-    """Return what a node offers towards so many GPUs with so many cores each; `chosen` are paused already."""
+    """Return the offer of a node towards some GPUs with some cores each; `chosen` are paused already."""
     if ledger.most(node) < wanted:
         return None
     missing = wanted - len(ledger.gpus(node, chosen))
@@ -167,10 +171,10 @@ def _part(ledger: Ledger, node: int, wanted: int, each: float, chosen: list[int]
     return Part(found.size, found.minus_remaining_s, wanted - len(ledger.free[node]), node, found.jobs)
 
 
-def by_node(view: "View", wish: Wish, able: np.ndarray) -> list[int]:
+def by_node(view: "View", request: Request, able: np.ndarray) -> list[int]:
     """Return how many GPUs a job takes on each of its nodes, as the placement rules do where nodes are alike."""
     largest = int(view.nodes.num_gpus[able].max())
-    whole, rest = divmod(wish.gpus, largest)
+    whole, rest = divmod(request.gpus, largest)
     return [largest] * whole + [rest] * (rest > 0)
 
 

@@ -1,4 +1,4 @@
-"""Optimus written down plainly, against which the policy, whose plans are compiled, is held move by move."""
+"""Optimus in plain Python, with which the compiled policy is compared move by move."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -8,14 +8,14 @@ from gpu_cluster_gym.simulator.policy import Action
 from gpu_cluster_gym.simulator.speed_model import Speeds
 from gpu_cluster_gym.simulator.vocabulary import CLOSED, MAX_SERVERS, OPEN
 from tests.accounts.shape_rounds import Rounds
-from tests.accounts.shapes import Now, Shape, Wish, active, asked, cores_each, cores_feeding, smaller
+from tests.accounts.shapes import Now, Request, Shape, active, asked, cores_each, cores_feeding, smaller
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
 
 class Claim(NamedTuple):
-    """What decides about a job's share: iterations left, seconds of one by workers and servers, most workers."""
+    """Claim of a job: iterations left, seconds of one by workers and servers, maximum of workers, cores a GPU."""
 
     iterations: float
     seconds: list[list[float]]
@@ -27,7 +27,7 @@ class Claim(NamedTuple):
         return shape.workers * np.array([1.0, cores_each(self.feeding, shape)])
 
     def offers(self, shape: Shape, whole: np.ndarray) -> list["Offer"]:
-        """Return a worker more, and a server more, as far as the job can have them and gains."""
+        """Return offers of one more worker and one more server, as far as the job can have them and gains."""
         more = [shape._replace(workers=shape.workers + 1)] * (shape.workers < self.most)
         more += [shape._replace(servers=shape.servers + 1)] * (0 < shape.servers < MAX_SERVERS)
         now_s = self.seconds[shape.workers][shape.servers]
@@ -41,7 +41,7 @@ class Claim(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """One more worker or server for a job: seconds saved for the whole of the scarcer resource; what it takes."""
+    """One more worker or server for a job: seconds saved for the whole of the scarcer resource, and what it takes."""
 
     worth: float
     shape: Shape
@@ -63,7 +63,7 @@ class OptimusByHand:
         """Return the next move."""
         return self._rounds(view)
 
-    def _plan(self, now: Now, full: bool) -> list[Wish]:
+    def _plan(self, now: Now, full: bool) -> list[Request]:
         """Return the shares of all jobs, those first that got one in the last interval."""
         jobs = active(now).tolist()
         least = {job: Shape(int(now.jobs.min_workers[job]), int(now.jobs.servers[job] > 0)) for job in jobs}
@@ -71,7 +71,7 @@ class OptimusByHand:
             self._shares = self._divide(now, least)
         shares = {job: shape for job, shape in self._shares.items() if job in least}
         shares |= {job: least[job] for job in jobs if job not in shares}
-        return [Wish(job, [shape, *smaller(shape, least[job].workers)]) for job, shape in shares.items()]
+        return [Request(job, [shape, *smaller(shape, least[job].workers)]) for job, shape in shares.items()]
 
     def _divide(self, now: Now, least: dict[int, Shape]) -> dict[int, Shape]:
         """Return the shares of those jobs that get any, in the order of arrival."""

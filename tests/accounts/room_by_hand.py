@@ -1,4 +1,4 @@
-"""Which jobs to pause for one that does not fit, and how long it would wait without a pause, searched in Python.
+"""Search in plain Python for jobs to pause for one that does not fit, and for its wait without a pause.
 
 A gang that some node could hold stays on one; a larger one takes whole nodes of the largest size and the
 rest of its GPUs on one more, as the placement rules do where nodes are alike.
@@ -130,7 +130,7 @@ def room_of_one(view: "View", job: int, candidates: np.ndarray, there: Ledger) -
 def serves(
     view: "View", job: int, node: int, wanted: int, held: dict[int, list[int]], victims: list[int]
 ) -> bool:
-    """Tell whether a node has cores for a job's parameter servers beside so many GPUs, once these victims are gone."""
+    """Return whether a node has cores for a job's servers beside some GPUs once these victims are gone."""
     servers = float(view.jobs.server_cores[job])
     if not servers or not view.cpu_limited:
         return True
@@ -166,9 +166,9 @@ def ledger(view: "View", candidates: np.ndarray) -> Ledger:
 def cheapest(
     wanted: int, offers: list[tuple[int, int]], cost: np.ndarray, remaining_s: np.ndarray
 ) -> Offer | None:
-    """Return the cheapest of all sets of offers (job, GPUs it would free) that free so many GPUs.
+    """Return the cheapest of all sets of offers (job, GPUs it would free) that free enough GPUs.
 
-    A knapsack: `best[k]` frees k GPUs, the last one at least so many. Among equals the later job is paused.
+    Knapsack: `best[k]` frees k GPUs, the last at least as many as needed. Of equals the later job is paused.
     """
     best: list[Offer | None] = [Offer()] + [None] * max(wanted, 0)
     for job, gpus in sorted(offers, reverse=True):

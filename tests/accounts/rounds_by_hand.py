@@ -17,7 +17,7 @@ class RoundsByHand:
     """The moves of a policy that settles which jobs run at each arrival, and at times while jobs wait for GPUs."""
 
     def __init__(self, order: Callable[[View], Requests], every_s: float = ROUND_S) -> None:
-        """Note what gives the wishes of an instant."""
+        """Note what gives the requests of an instant."""
         self._order, self._every_s = order, every_s
         self._instant, self._arrived, self._began_s = -1, 0, -np.inf
         self._settled: tuple[bytes, ...] = ()
@@ -50,12 +50,12 @@ class RoundsByHand:
         self._is_idle = not fits
         if not due and not fits:
             return iter(())
-        wishes = self._order(view)
+        requests = self._order(view)
         if not due:
-            return grants(view, *wishes, pausing=False)
+            return grants(view, *requests, pausing=False)
         before, here = self._settled, (view.preemptible, view.pausing, view.nodes.free_gpus)
-        self._settled = tuple(array.tobytes() for array in (*wishes, *here))
-        return grants(view, *wishes) if fits or self._settled != before else iter(())
+        self._settled = tuple(array.tobytes() for array in (*requests, *here))
+        return grants(view, *requests) if fits or self._settled != before else iter(())
 
     def _is_due(self, view: View) -> bool:
         arrived, now = len(view.jobs.phase), view.now
@@ -76,7 +76,7 @@ class LevelsByHand:
         self._forgiven_s: dict[int, float] = {}  # what each job had run when it was last sent back
 
     def __call__(self, view: View) -> Requests:
-        """Return the wishes of an instant."""
+        """Return the requests of an instant."""
         rows = sorted((self._level(view, job), job) for job in queued_or_running(view).tolist())
         order = np.array([job for _, job in rows], np.int64)
         gpus = view.jobs.num_gpus[order]

@@ -1,4 +1,4 @@
-"""Room for jobs, in an order: which GPUs, or which node's cores, each gets that no job before it was given."""
+"""Grants in an order, in plain Python: the GPUs, or the cores of a node, of each job that no job before it got."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -6,14 +6,14 @@ from typing import NamedTuple
 import numpy as np
 
 from gpu_cluster_gym.simulator.vocabulary import LOADING, NOBODY, OPEN, PAUSING, RUNNING
-from tests.accounts.shapes import Now, Shape, Wish, cores_each, cores_feeding, held
+from tests.accounts.shapes import Now, Request, Shape, cores_each, cores_feeding, held
 
 ROUNDING = 1e-6  # of sums of cores
 FREE, AWAITED, HELD = range(3)  # GPUs that may be granted
 
 
 class Grant(NamedTuple):
-    """What a job is to hold: a shape, and the GPUs or the node for it."""
+    """Grant to a job: a shape, and the GPUs or the node for it."""
 
     shape: Shape
     gpus: tuple[int, ...]
@@ -21,10 +21,10 @@ class Grant(NamedTuple):
 
 
 class Room:
-    """What a pass can still give: GPUs by node, the first to be taken first, and cores beyond one for each GPU."""
+    """Capacity that a pass can still grant: GPUs by node, the first to be taken first, and cores."""
 
     def __init__(self, now: Now, order: Sequence[int], movable: dict[int, Shape]) -> None:
-        """Take stock; `order` is that of all jobs with a wish, `movable` what running jobs have that may change."""
+        """Take stock; `order` is that of all jobs with a request, `movable` what running jobs have that may change."""
         self._now, self.feeding = now, cores_feeding(now)
         place = {job: number for number, job in enumerate(order)}
         self._node, self._holder = now.gpus.node.tolist(), now.gpus.first_owner.tolist()
@@ -50,20 +50,20 @@ class Room:
             gpus.sort(key=self._kind.__getitem__)
         self._left = len(self._kind)
 
-    def grant(self, wish: Wish) -> Grant | None:
+    def grant(self, request: Request) -> Grant | None:
         """Give a job the first of its shapes for which there is room, or what it has if that is not given away."""
-        if wish.job in self._held:
-            shapes = [*wish.shapes, self._shape[wish.job]]
+        if request.job in self._held:
+            shapes = [*request.shapes, self._shape[request.job]]
         else:
-            shapes = [shape for shape in wish.shapes if shape.on_cpu or shape.gpus <= self._left]
+            shapes = [shape for shape in request.shapes if shape.on_cpu or shape.gpus <= self._left]
         for shape in shapes:
-            if grant := self._find(wish.job, shape):
-                self._give(wish.job, grant)
+            if grant := self._find(request.job, shape):
+                self._give(request.job, grant)
                 return grant
         return None
 
     def changes(self, job: int, grant: Grant) -> bool:
-        """Tell whether a running job is to have another shape, or other GPUs."""
+        """Return whether a grant changes the shape or the GPUs of a running job."""
         return job in self._held and not self._keeps(job, grant)
 
     def _keeps(self, job: int, grant: Grant) -> bool:

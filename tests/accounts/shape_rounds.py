@@ -1,4 +1,4 @@
-"""A plan of shapes carried out: which jobs keep their GPUs, are paused, restarted in another shape or started.
+"""A plan of shapes carried out in plain Python: jobs keep their GPUs, pause, restart in another shape or start.
 
 A policy says in which order jobs come and, for each, which shapes would do, the best first. One pass in that order
 gives each job the first shape for which there is room on GPUs, and cores, that no job before it has been given: its own
@@ -18,7 +18,7 @@ from gpu_cluster_gym.simulator.kernel.rounds.rechecks import RECHECK_S
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Resize, Start, Wait
 from gpu_cluster_gym.simulator.vocabulary import DONE, NOBODY, PAUSING, QUEUED
 from tests.accounts.shape_room import ROUNDING, Grant, Room
-from tests.accounts.shapes import Now, Wish, asked, cores_each, held
+from tests.accounts.shapes import Now, Request, asked, cores_each, held
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
@@ -34,13 +34,13 @@ class Rounds:
 
     def __init__(
         self,
-        plan: Callable[[Now, bool], Sequence[Wish]],
+        plan: Callable[[Now, bool], Sequence[Request]],
         every_s: float,
         note: Callable[[Now], None] | None = None,
     ) -> None:
-        """Note what makes a plan of all that are queued or running; it is told whether a full round is due.
+        """Take the function that returns a plan of all queued or running jobs; its flag says that a round is due.
 
-        note: what is told how things are before each plan, and where none is made since nothing could be given.
+        note: called with the state before each plan, also where none is made since nothing could be given.
         """
         self._plan, self._every_s, self._note = plan, every_s, note
         self._instant, self._began_s, self._wake_s = -1, -np.inf, -np.inf
@@ -65,7 +65,7 @@ class Rounds:
         return Wait(RECHECK_S) if pending else Wait()
 
     def _nothing_new(self, view: "View") -> bool:
-        """Tell whether this is no round, and no more than the end of a wait in which nothing happened."""
+        """Return whether this is no round, only the end of a wait in which nothing happened."""
         woken, due = view.now == self._wake_s, view.now >= self._began_s + self._every_s
         return woken and not due and _looks(view) == self._looked
 
@@ -94,7 +94,7 @@ class Rounds:
 
 
 def _nothing_to_give(now: Now) -> bool:
-    """Tell whether no GPU is free or being freed, and no job that waits could run on CPU cores."""
+    """Return whether no GPU is free or being freed, and no job that waits could run on CPU cores."""
     holder = now.gpus.first_owner
     to_come = (holder == NOBODY) | (now.jobs.phase[holder] == PAUSING)
     is_open = to_come & (now.gpus.reserved_for == NOBODY) & (now.gpus.num_jobs <= 1)
@@ -102,12 +102,12 @@ def _nothing_to_give(now: Now) -> bool:
 
 
 def _looks(view: "View") -> bytes:
-    """Return what gives cause to start jobs when it changes."""
+    """Return the phases of jobs and nodes: a change is a cause to start jobs."""
     phases, closed = view.jobs.phase, view.nodes.closed
     return bytes(phases) + bytes(closed)
 
 
-def moves(now: Now, wishes: Sequence[Wish], movable: np.ndarray) -> Iterator[Action]:
+def moves(now: Now, requests: Sequence[Request], movable: np.ndarray) -> Iterator[Action]:
     """Yield the moves of this instant, each of which is to be made before the next is asked for.
 
     movable: the running jobs that may be paused or restarted; the others keep what they have.
@@ -116,13 +116,13 @@ def moves(now: Now, wishes: Sequence[Wish], movable: np.ndarray) -> Iterator[Act
     waiting = view.waiting
     on_gpus = now.jobs.num_gpus[waiting] > 0
     asks = {*waiting[on_gpus].tolist(), *movable.tolist()}
-    wishes = [wish for wish in wishes if wish.job in asks]
+    requests = [request for request in requests if request.job in asks]
     has = {job: held(now, job) for job in movable.tolist()}
-    if not len(waiting) and all(has[job] == shapes[0] for job, shapes in wishes):
+    if not len(waiting) and all(has[job] == shapes[0] for job, shapes in requests):
         return
-    if wishes:
-        room = Room(now, [wish.job for wish in wishes], has)
-        grants = {wish.job: grant for wish in wishes if (grant := room.grant(wish))}
+    if requests:
+        room = Room(now, [request.job for request in requests], has)
+        grants = {request.job: grant for request in requests if (grant := room.grant(request))}
         yield from (Preempt(job) for job in movable.tolist() if job not in grants)
         yield from _restarts(now, {job: grant for job, grant in grants.items() if room.changes(job, grant)})
         for job in [job for job in grants if job not in has]:
@@ -162,7 +162,7 @@ def _placement(now: Now, job: int, grant: Grant) -> Placement:
 
 
 def _has_cores(view: "View", feeding: float, grant: Grant) -> bool:
-    """Tell whether the cores for a start are there now, or it waits for GPUs anyway."""
+    """Return whether the cores for a start are there now, or it waits for GPUs in any case."""
     gpus = np.array(grant.gpus, int)
     if not view.cpu_limited or not len(gpus) or (view.gpus.first_owner[gpus] >= 0).any():
         return True

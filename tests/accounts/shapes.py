@@ -36,7 +36,7 @@ class Now:
 
 
 class Shape(NamedTuple):
-    """How many workers and parameter servers a job has.
+    """Numbers of workers and parameter servers of a job.
 
     on_cpu: whether the workers have cores, not GPUs. apart: whether the servers have GPUs of their own, not cores.
     """
@@ -48,11 +48,11 @@ class Shape(NamedTuple):
 
     @property
     def gpus(self) -> int:
-        """How many GPUs the job has."""
+        """Number of GPUs."""
         return 0 if self.on_cpu else self.workers + self.servers * self.apart
 
 
-class Wish(NamedTuple):
+class Request(NamedTuple):
     """A job, and the shapes that would do, the best first."""
 
     job: int

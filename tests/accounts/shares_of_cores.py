@@ -1,4 +1,4 @@
-"""How many CPU cores each job gets, given how many each wants, written plainly.
+"""Division of CPU cores among jobs that want some, in plain Python.
 
 On each node some cores for each GPU are reserved for jobs with GPUs, the rest is for CPU jobs. What one side leaves
 idle the other borrows, and gives back by shrinking, without a pause: a job that has more than the reserve of its
@@ -15,7 +15,7 @@ from gpu_cluster_gym.simulator.vocabulary import OPEN
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
-MIN_REMAINING_SHARE = 0.5  # of the cores it asks for, that a CPU job keeps in any case; our choice
+MIN_SHARE = 0.5  # of the cores it asks for, that a CPU job keeps in any case; our choice
 ROUNDING = 1e-6
 
 
@@ -62,7 +62,7 @@ def divide(
     reserve: float,
     *,
     taken: np.ndarray | float = 0.0,
-    least_share: float = MIN_REMAINING_SHARE,
+    min_share: float = MIN_SHARE,
 ) -> np.ndarray:
     """Return the cores that each running job is to have, in whole numbers.
 
@@ -71,7 +71,7 @@ def divide(
     they want.
     taken: cores of each node that other jobs will have.
     """
-    least = np.clip(np.ceil(least_share * held.want), 1, held.want)
+    least = np.clip(np.ceil(min_share * held.want), 1, held.want)
     cores = np.where(held.is_cpu, least, 1.0 + held.servers)
     room = (held.room - taken - held.on.T @ cores).tolist()
     gpu_jobs, cpu_jobs = np.flatnonzero(~held.is_cpu), np.flatnonzero(held.is_cpu)

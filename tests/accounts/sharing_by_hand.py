@@ -1,4 +1,4 @@
-"""Which GPUs a job may share, and the starts that come of it, searched in Python.
+"""Search in plain Python for the GPUs that a job may share, and the starts that follow.
 
 A gang shares GPUs that have all the same members, so that it is slowed down by one group of jobs and not by the
 worst of many. A job that ran out of memory `ALONE_AFTER` times gets its GPUs alone, whatever the policy.
@@ -28,7 +28,7 @@ class Groups(NamedTuple):
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many members each group has."""
+        """Number of members of each group."""
         size: np.ndarray = (self.members >= 0).sum(axis=1)
         return size
 
@@ -54,7 +54,7 @@ def open_groups(view: "View") -> Groups:
 
 
 def can_join(view: "View", groups: Groups, jobs: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """Tell of (groups, jobs) whether the job finds as many GPUs there as it needs, each with memory for it.
+    """Return the mask (groups, jobs) of groups with as many GPUs as a job needs, each with memory for it.
 
     left: GiB of each GPU, as far as the policy knows.
     """

@@ -1,4 +1,4 @@
-"""Which CPU jobs are to run slower so that the memory of a node keeps up: as CODA does, written plainly."""
+"""CPU jobs throttled so that the memory of a node keeps up, as CODA does, in plain Python."""
 
 from typing import TYPE_CHECKING
 

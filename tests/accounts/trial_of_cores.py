@@ -1,4 +1,4 @@
-"""How many CPU cores a job needs for each of its GPUs, found by trying: the allocator written plainly.
+"""Number of CPU cores that a job needs for each GPU, found by trying: the allocator in plain Python.
 
 A reading is the share of a window in which a job's GPUs were busy, the job having the same number of cores all the
 while. The least number with a reading about as good as the best is searched for: upwards while readings rise, in
@@ -40,7 +40,7 @@ def next_cores(readings: Readings, eps: float) -> int:
 
 @dataclass
 class Curve:
-    """What is known of one job, and what follows from it.
+    """Readings of one job, and the cores it wants.
 
     began_s, busy_s: when the present window began, and what was read then. cores: held since, 0 outside of windows.
     watched: by cores, seconds in windows, and those of them in which GPUs were busy. want: cores a GPU. gain: how much
@@ -77,7 +77,7 @@ class Tuner:
 
     start: cores a GPU before anything is known. window_s: length of a window at least; the first after a start is
     not read. eps: how much less busy than at best GPUs may be. drop: a job so much less busy than it was with the
-    same cores is tuned anew.
+    same cores is tuned again.
     """
 
     start: float = 3
@@ -101,9 +101,9 @@ class Tuner:
                 curve.end(view.now, busy_s, self.eps, self.drop)
 
     def begin(self, view: "View") -> bool:
-        """Begin windows where cores have changed; to be called last at an instant. Tell whether any is of use.
+        """Begin windows where cores have changed, as the last step of an instant; return whether any is of use.
 
-        Readings tell nothing about cores where the memory of a node is too slow.
+        Where the memory of a node is too slow, a reading says nothing about cores.
         """
         jobs = trained(view)
         vain = (view.now - view.jobs.phase_began_s[jobs] < self.window_s) | np.isin(jobs, on_slow_nodes(view))

@@ -48,7 +48,7 @@ def jobs(*rows: tuple[float, int, float], pause: float = 0.0, load: float = 0.0)
 
 
 def drawn(seed: int, count: int, gpus: list[int], places: int, work_s: float = 900.0) -> np.ndarray:
-    """Draw jobs that load so many places to 80 %, with free pauses and exact estimates."""
+    """Draw jobs that load `places` GPUs to 80 %, with free pauses and exact estimates."""
     rng = np.random.default_rng(seed)
     submit = np.cumsum(rng.exponential(work_s / places / 0.8, count))
     sizes = rng.choice(gpus, count)
@@ -121,7 +121,7 @@ def test_somebodys_own_policy_is_named_by_module_and_attribute(
         load("their_broken:mine")
 
 
-def test_a_class_is_made_anew_for_each_episode() -> None:
+def test_a_class_is_instantiated_for_each_episode() -> None:
     assert named("xion") is not named("xion")
     assert named("fifo") is load("fifo")
 

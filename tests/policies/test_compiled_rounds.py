@@ -1,6 +1,6 @@
-"""AITurbo, Optimus and Gavel, whose rounds are compiled, do move by move what their plain forms do.
+"""AITurbo, Optimus and Gavel, which are compiled, make the moves of their plain forms.
 
-They do not look as often where nothing can have changed, so that moves are compared with when they were made.
+They recheck less often where nothing can have changed, so moves are compared together with their times.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ Pair = tuple[Callable[[], Policy], Callable[[], Policy]]
 
 
 def both(policy: Any, plain: Any, **choices: Any) -> Any:
-    """Return what makes a policy, and its plain form, with some choices."""
+    """Return a parameter: functions that make a policy, and its plain form, with some settings."""
     named = " ".join(f"{name}={value}" for name, value in choices.items())
     return pytest.param(
         partial(policy, **choices), partial(plain, **choices), id=f"{policy.__name__} {named}".strip()
@@ -53,7 +53,7 @@ PARTS = [
 
 
 def moves(policy: Policy, episode: Episode) -> list[tuple[float, Action]]:
-    """Play an episode to its end; return what was done but to wait, and when."""
+    """Play an episode to its end; return all actions except waits, with their times."""
     made: list[tuple[float, Action]] = []
     while not episode.done:
         assert episode.advance()
@@ -67,7 +67,7 @@ def moves(policy: Policy, episode: Episode) -> list[tuple[float, Action]]:
 @pytest.mark.parametrize(("new", "plain"), USUAL + PARTS)
 @pytest.mark.parametrize("seed", range(2))
 def test_moves_are_those_of_the_plain_form(new: Any, plain: Any, seed: int) -> None:
-    """Jobs queue for eight GPUs, some with servers, some of which may be resized or run on cores."""
+    """Jobs queue for eight GPUs; some have servers, some may be resized or run on CPU cores."""
     expected = moves(plain(), lively(seed))
     assert moves(new(), lively(seed)) == expected
     assert {Start, Preempt} <= {type(move) for _, move in expected} or Resize in {
@@ -78,7 +78,7 @@ def test_moves_are_those_of_the_plain_form(new: Any, plain: Any, seed: int) -> N
 @pytest.mark.parametrize(("new", "plain"), USUAL)
 @pytest.mark.parametrize("seed", range(2))
 def test_they_are_on_small_nodes_that_fail(tmp_path: Path, new: Any, plain: Any, seed: int) -> None:
-    """Jobs crash, run out of memory, share nothing, and nodes of two types close."""
+    """Jobs crash and run out of memory, share no GPUs, and nodes of two types close."""
     chosen = tiny.scenario(tmp_path, shaped(seed), physics="all", seed=seed, **TROUBLES)
     load = full_trace(Scenario(**chosen))
     assert moves(new(), load.episode()) == moves(plain(), load.episode())
@@ -104,12 +104,21 @@ def test_a_copy_goes_on_as_the_original(new: Any) -> None:
 
 
 def ended(policy: Policy, episode: Episode, *, step_by_step: bool) -> tuple[int, list[float]]:
-    """Return how many instants there were, and when jobs ended."""
+    """Return the number of instants, and the times at which jobs ended."""
     run(policy, episode, step_by_step=step_by_step)
     return int(episode.state.instant), episode.state.finish_s[: len(episode.jobs)].tolist()
 
 
-@pytest.mark.parametrize("new", [Aiturbo, partial(Aiturbo, servers_on_gpus=True, predictable="all"), Gavel])
+@pytest.mark.parametrize(
+    "new",
+    [
+        Aiturbo,
+        partial(Aiturbo, servers_on_gpus=True, predictable="all"),
+        Optimus,
+        partial(Optimus, error=0.5),
+        Gavel,
+    ],
+)
 def test_inside_the_kernel_they_do_as_they_do_move_by_move(tmp_path: Path, new: Any) -> None:
     """On eight GPUs, and on small nodes of two types that fail."""
     load = full_trace(Scenario(**tiny.scenario(tmp_path, shaped(0), physics="all", **TROUBLES)))

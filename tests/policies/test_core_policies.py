@@ -90,11 +90,11 @@ def effective(played: Episode) -> float:
     return float(busy / (played.state.num_gpus * played.jobs["submit_s"][-1]))
 
 
-# The tuner, in the plain form against which `test_core_sharing` and `test_rule` hold the compiled one.
+# The tuner in plain Python, with which `test_core_sharing` and `test_rule` compare the compiled one.
 
 
 def tuned(busy_at: Callable[[float], float], windows: int, seed: int) -> int:
-    """Return what a job wants after so many windows, always given what it wants, read with a monitor's error."""
+    """Return the cores that a job wants after some windows with what it wants, read with a monitor's error."""
     rng = np.random.default_rng(seed)
     curve = Curve(3)
     for window in range(windows):
@@ -123,7 +123,7 @@ def test_the_tuner_finds_the_least_cores_that_are_about_best(busy_at: Callable[[
     assert np.mean(abs(found - least) <= 1) >= 0.8
 
 
-def test_the_tuner_begins_anew_when_a_job_has_become_slower() -> None:
+def test_the_tuner_starts_again_when_a_job_has_become_slower() -> None:
     """It is busy with three cores, half as busy with one, half as busy with three after a while: it may need six."""
     curve = Curve(3)
     for cores, busy in ((3, 1.0), (1, 0.5), (2, 0.9), (3, 0.5)):

@@ -1,4 +1,4 @@
-"""CODA, whose search is compiled, does move by move what its plain form does, whole and with each part off."""
+"""Compiled CODA makes the moves of its plain form, with all its parts and without each."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_the_compiled_form_does_what_the_plain_one_does(workload: str, parts: di
 
 
 def same_ends(one: Episode, other: Episode) -> bool:
-    """Tell whether all jobs end at the same times."""
+    """Return whether all jobs end at the same times."""
     ends: list[list[float]] = [each.state.finish_s[: len(each.jobs)].tolist() for each in (one, other)]
     return ends[0] == ends[1]
 

@@ -15,7 +15,7 @@ from gpu_cluster_gym.simulator.policy import Placement, Policy, Resize, Start, W
 from gpu_cluster_gym.workloads import Workload
 from tests.accounts.aiturbo_by_hand import AiturboByHand, rank
 from tests.accounts.shape_room import Grant, Room
-from tests.accounts.shapes import Now, Shape, Wish, smaller
+from tests.accounts.shapes import Now, Request, Shape, smaller
 from tests.cases.mixed_jobs import table_of, workload
 
 FOUR = Cluster("four", (4,), (16.0,), (64,))
@@ -63,9 +63,9 @@ def room(episode: Episode, order: list[int], movable: dict[int, Shape] | None = 
 def test_the_first_shape_that_fits_is_granted() -> None:
     """A gets 3 of the 4 GPUs; B would have 2, and takes 1; for C none is left."""
     three = room(begin({"num_gpus": 3}, {"num_gpus": 2}, {}), [0, 1, 2])
-    assert three.grant(Wish(0, [Shape(3, 0)])) == Grant(Shape(3, 0), (0, 1, 2))
-    assert three.grant(Wish(1, [Shape(2, 0), *smaller(Shape(2, 0), 1)])) == Grant(Shape(1, 0), (3,))
-    assert three.grant(Wish(2, [Shape(1, 0)])) is None
+    assert three.grant(Request(0, [Shape(3, 0)])) == Grant(Shape(3, 0), (0, 1, 2))
+    assert three.grant(Request(1, [Shape(2, 0), *smaller(Shape(2, 0), 1)])) == Grant(Shape(1, 0), (3,))
+    assert three.grant(Request(2, [Shape(1, 0)])) is None
 
 
 @pytest.mark.parametrize(("servers", "granted"), [(1, Grant(Shape(2, 1), (1, 3))), (0, None)])
@@ -75,7 +75,7 @@ def test_a_job_with_servers_is_spread_where_no_node_has_room(servers: int, grant
     episode = begin({}, {}, {"num_gpus": 2, "servers": servers}, cluster=two)
     for job, gpu in (0, 0), (1, 2):
         episode.apply(Start(job, Placement((gpu,))))
-    assert room(episode, [2]).grant(Wish(2, [Shape(2, servers)])) == granted
+    assert room(episode, [2]).grant(Request(2, [Shape(2, servers)])) == granted
 
 
 def test_a_job_takes_its_own_gpus_then_free_ones_then_those_of_who_comes_last() -> None:
@@ -84,9 +84,9 @@ def test_a_job_takes_its_own_gpus_then_free_ones_then_those_of_who_comes_last() 
     for job in range(3):
         episode.apply(Start(job, Placement((job,))))
     here = room(episode, [0, 2, 1], {job: Shape(1, 0) for job in range(3)})
-    assert here.grant(Wish(0, [Shape(3, 0)])) == Grant(Shape(3, 0), (0, 1, 3))
-    assert here.grant(Wish(2, [Shape(1, 0)])) == (kept := Grant(Shape(1, 0), (2,)))
-    assert here.grant(Wish(1, [Shape(1, 0)])) is None
+    assert here.grant(Request(0, [Shape(3, 0)])) == Grant(Shape(3, 0), (0, 1, 3))
+    assert here.grant(Request(2, [Shape(1, 0)])) == (kept := Grant(Shape(1, 0), (2,)))
+    assert here.grant(Request(1, [Shape(1, 0)])) is None
     assert not here.changes(2, kept)
     assert here.changes(0, Grant(Shape(3, 0), (0, 1, 3)))
 
@@ -95,20 +95,20 @@ def test_servers_have_their_cores() -> None:
     """16 cores, 4 GPUs: 12 beyond one a GPU. A of one worker takes 1 + 2 x 5; 2 are left: B has no server there."""
     episode = begin({"servers": 2}, {"servers": 1}, cluster=Cluster("few", (4,), (16.0,), (16,)))
     here = room(episode, [0, 1])
-    assert here.grant(Wish(0, [Shape(1, 2)]))
-    assert here.grant(Wish(1, [Shape(1, 1)])) is None
+    assert here.grant(Request(0, [Shape(1, 2)]))
+    assert here.grant(Request(1, [Shape(1, 1)])) is None
 
 
 def test_servers_apart_have_gpus_and_no_cores() -> None:
     """14 cores, 10 beyond one a GPU: enough for the servers of one of the jobs."""
     episode = begin({"servers": 2}, {"servers": 2}, cluster=Cluster("few", (4,), (16.0,), (14,)))
-    on_cores, apart = Wish(0, [Shape(1, 2)]), Wish(0, [Shape(1, 2, apart=True)])
+    on_cores, apart = Request(0, [Shape(1, 2)]), Request(0, [Shape(1, 2, apart=True)])
     for first, gpus, both in (on_cores, 1, False), (apart, 3, True):
         here = room(episode, [0, 1])
         granted = here.grant(first)
         assert granted is not None
         assert len(granted.gpus) == gpus
-        assert (here.grant(Wish(1, [Shape(1, 2)])) is not None) == both
+        assert (here.grant(Request(1, [Shape(1, 2)])) is not None) == both
 
 
 # AITurbo.
@@ -305,7 +305,8 @@ def test_a_server_goes_to_whose_exchange_binds() -> None:
 def test_a_worse_estimate_is_drawn_once_a_job() -> None:
     policy, episode = Optimus(error=2.0), lively(0)
     until(policy, episode, 3_000)
-    first = list(policy._wrong_by)
+    memory = policy.memory(episode.states)
+    first = memory["error"][0, : memory["num_drawn"][0]].tolist()
     until(policy, episode, 6_000)
-    assert policy._wrong_by[: len(first)] == first
+    assert memory["error"][0, : len(first)].tolist() == first
     assert len(set(first)) == len(first) > 0

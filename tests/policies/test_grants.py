@@ -53,7 +53,7 @@ def paused(moves: Sequence[Action]) -> list[int]:
 @pytest.mark.parametrize(
     ("wanted", "order", "victims"),
     [
-        pytest.param(1, [D, A, B, C], [C], id="the last, whoever holds the lowest GPU"),
+        pytest.param(1, [D, A, B, C], [C], id="the last, although another holds the lowest GPU"),
         pytest.param(1, [D, C, B, A], [A], id="the last, even if it has more than is needed"),
         pytest.param(2, [D, A, B, C], [A], id="one rather than two"),
         pytest.param(2, [A, D, B, C], [B, C], id="nobody who comes before"),

@@ -51,7 +51,7 @@ def test_who_starves_comes_back_to_the_top(starve: float, last: bool) -> None:
 
 
 def test_starving_costs_few_pauses() -> None:
-    """What A has run, and with it its patience, grows; so it comes back ever more seldom, if never the last."""
+    """The time that A has run, and with it its patience, grows: it comes back less and less often."""
     work = jobs((0, 1, 40_000), *((900.0 * k, 1, 1000) for k in range(1, 300)), pause=20, load=40)
     episode = play(Tiresias(starve=1.0), work, uniform(1, 1))
     assert 2 <= episode.state.preemptions[A] <= 12
@@ -111,14 +111,14 @@ def test_an_index_needs_some_sizes() -> None:
 
 
 def test_gittins_lets_alike_jobs_run_to_their_ends() -> None:
-    """The profiles tell as much before the first has ended; LAS makes them take turns."""
+    """Before the first has ended the profiles say as much; LAS makes them take turns."""
     assert finishes(Gittins(), alike(), NODE) == finishes(named("fifo"), alike(), NODE)
     gittins, tiresias = means([alike()], Gittins, Tiresias)
     assert gittins < 0.9 * tiresias
 
 
 def two_kinds(seed: int) -> np.ndarray:
-    """Draw jobs of a GPU for four: of five, four take ten minutes and one takes seven hours, and none tells which."""
+    """Draw jobs of one GPU for four GPUs: of five, four take ten minutes and one takes seven hours, unknown which."""
     rng = np.random.default_rng(seed)
     seconds = np.where(rng.random(120) < 0.2, 25_000.0, 600.0)
     work = jobs(
@@ -160,7 +160,7 @@ def test_gittins_has_nothing_to_learn_where_sizes_have_no_memory() -> None:
 
 
 def habits(seed: int, have: bool) -> np.ndarray:
-    """Draw jobs of ten users, whose jobs are about as long if they have habits; profiles tell if they have none."""
+    """Draw jobs of ten users, of similar length if they have habits; otherwise profiles show the length."""
     rng = np.random.default_rng(seed)
     user, usual = rng.integers(0, 10, 150), rng.lognormal(7, 1.5, 10)
     seconds = rng.lognormal(0, 0.1, 150) * (usual[user] if have else rng.permutation(usual[user]))

@@ -1,4 +1,4 @@
-"""Rounds, which are compiled, are move by move what their plain form is, and the same whole."""
+"""Compiled rounds make the moves of their plain form, one by one and in a whole run."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_the_compiled_form_does_what_the_plain_one_does(workload: str, choices: 
 
 
 @pytest.mark.parametrize("workload", ["mixed", "busy"])
-def test_an_order_that_is_told_is_carried_out_as_plainly(workload: str) -> None:
+def test_a_requested_order_is_carried_out_as_in_plain_python(workload: str) -> None:
     load = one_window(workload, jobs=120)
     both = Beside(RoundsByHand(Gittins()._requests), Gittins())
     played = run(both, load.episode())

@@ -154,15 +154,15 @@ def same_grants(view: View, rng: np.random.Generator) -> bool:
     """Compare the first moves of a pass, and the room before some jobs, on some nodes."""
     order = rng.permutation(np.concatenate((view.queue, view.running)))
     wanted = view.jobs.num_gpus[order] + np.where(rng.random(len(order)) < 0.3, view.jobs.servers[order], 0)
-    wishes = list(map(grants_by_hand.Wish, order.tolist(), wanted.tolist()))
+    requests = list(map(grants_by_hand.Request, order.tolist(), wanted.tolist()))
     pausing = bool(rng.random() < 0.8)
-    expected = list(islice(grants_by_hand.grants(view, wishes, pausing=pausing), 1))
+    expected = list(islice(grants_by_hand.grants(view, requests, pausing=pausing), 1))
     assert list(islice(search.grants(view, order, wanted, pausing=pausing), 1)) == expected
     after = rng.permutation(room_by_hand.alone(view, view.preemptible)).tolist()
     among = np.array([True, rng.random() < 0.5, True])
     for job in few(rng, view.queue[view.jobs.num_gpus[view.queue] > 0]):
-        wish = grants_by_hand.Wish(job, int(view.jobs.num_gpus[job]))
-        room = grants_by_hand.make_room(view, wish, grants_by_hand.ledger_of(view, after), among)
+        request = grants_by_hand.Request(job, int(view.jobs.num_gpus[job]))
+        room = grants_by_hand.make_room(view, request, grants_by_hand.ledger_of(view, after), among)
         found = search.room_before(view, job, after, among)
         assert (found and (found.victims, list(found.gpus))) == (room and (room.victims, sorted(room.gpus)))
     return bool(expected)

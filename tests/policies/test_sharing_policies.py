@@ -213,7 +213,7 @@ def test_memory_is_counted_on_each_gpu(gpus: int, each: float, together: bool) -
 
 
 def test_xonar_judges_by_who_is_there_now() -> None:
-    """When A (r = 9) ends, B (1/9) is there: of C (1), D (1/9) and E (9) it is E who suits it."""
+    """A (r = 9) ends and B (1/9) is there: of C (1), D (1/9) and E (9) the best partner is E."""
     duties = zip([100, 900, 900, 900, 900], [0.9, 0.1, 0.5, 0.1, 0.9], strict=True)
     work = jobs(*[(0, 1, duration, duty, 4) for duration, duty in duties])
     assert starts(play(Xonar, work))[:2] == [0, 0]
@@ -221,7 +221,9 @@ def test_xonar_judges_by_who_is_there_now() -> None:
 
 
 def test_a_score_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match="score 9: there are 1, 2, 3, 4, 5, 6, 7, 8, prototype"):
+    with pytest.raises(
+        ValueError, match="score 9 is unknown: choose one of 1, 2, 3, 4, 5, 6, 7, 8, prototype"
+    ):
         Xonar(9)  # type: ignore[arg-type]
 
 

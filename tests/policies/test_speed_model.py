@@ -20,7 +20,7 @@ EVERY = np.array([(w, p, z) for w in (1, 2, 3, 8, 33) for p in (1, 2, 5, 10) for
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(SHAPES, st.floats(1e-6, 1e6)), min_size=1, max_size=40))
 def test_no_step_takes_less_than_nothing_whatever_was_measured(rows: list[tuple[Any, float]]) -> None:
-    """Where the authors' own coefficients foretell such steps. On cores none is faster; computing never slows."""
+    """The authors' own coefficients predict such steps. On cores none is faster; computing never slows."""
     fitted = fit(np.array([(*shape, time) for shape, time in rows]))
     assert (fitted >= 0).all()
     foretold = seconds(fitted, *EVERY.T)
@@ -34,7 +34,7 @@ def test_no_step_takes_less_than_nothing_whatever_was_measured(rows: list[tuple[
 @given(
     st.lists(st.floats(0, 10), min_size=NUM_TERMS, max_size=NUM_TERMS).filter(lambda th: sum(th[:2]) > 0.1)
 )
-def test_a_job_that_is_as_the_model_says_is_foretold_exactly(truth: list[float]) -> None:
+def test_a_job_that_follows_the_model_is_predicted_exactly(truth: list[float]) -> None:
     shapes = np.array([(w, p, z) for w in (1, 2, 4, 8) for p in (1, 2, 4, 8) for z in (0, 1)], float)
     true_s = seconds(np.array(truth), *shapes.T)
     fitted = fit(np.column_stack([shapes, true_s]))

@@ -1,7 +1,8 @@
-"""Protocol of compiled policies: a plan makes the moves of one instant, and a list says which moves it made.
+"""Protocol of compiled policies: a plan makes the moves of one instant and lists them as actions.
 
 A compiled policy is a function `plan(s, jobs, m)`, where `s` is the record of an episode, `jobs` its jobs and `m` the
-memory of the policy: a record with `PLAN_FIELDS` and the policy's own fields. At each instant the plan makes its moves
+memory of the policy: a record of the policy's own fields and `PLAN_FIELDS`. (Own fields come first: Numba takes a
+record that begins with all fields of another for a subtype of it, and warns.) At each instant the plan makes its moves
 on `s`, one after another (`act`), so that every decision sees the effect of the moves before it. It returns
 
 - DONE, with the seconds to wait in `m.wait_s` (NaN: until the next event);

@@ -34,10 +34,10 @@ from gpu_cluster_gym.simulator.kernel.cores.tuning import (
     watch,
 )
 
-WHOLE = 1.0  # of the cores a CPU job requests: it keeps all
-MIN_REMAINING_SHARE = 0.5  # of them, that it keeps where another CPU job comes; our choice
+WHOLE = 1.0  # share of the cores it requests that a CPU job keeps: all
+MIN_SHARE = 0.5  # the same where another CPU job comes; our choice
 EPS = 1e-6  # of sums of cores
-LEAST_GAIN = 1e-9
+MIN_GAIN = 1e-9
 LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; from memory, not checked against the manual
 RELAXED = 0.95  # share of a node's bandwidth below which a CPU job is released
 
@@ -92,7 +92,7 @@ def core_dtype(size: Tier) -> np.dtype:
     return dtype_of((*OWN_FIELDS, *CORE_FIELDS), size)
 
 
-def forget(
+def init_tuning(
     memory: np.ndarray, window_s: float = WINDOW_S, eps: float = TOLERANCE, drop: float = DROP
 ) -> None:
     """Write the settings of the tuner into a memory of zeros, and that nothing has been read."""
@@ -121,7 +121,7 @@ def spread(s, job, cores, room):
 
 
 @compiled
-def there(s, job, room):
+def more_cores(s, job, room):
     """Return the number of whole cores more that a running job could have for each of its GPUs, or as a whole."""
     if s.node_of[job] != NOBODY:
         return np.floor(room[s.node_of[job]])
@@ -183,7 +183,7 @@ def sort_rows(m, count):
 @compiled
 def give(s, m, job, most):
     """Raise the cores of a job to `most`, as far as there is space."""
-    given = min(most - m.given[job], there(s, job, m.room_left))
+    given = min(most - m.given[job], more_cores(s, job, m.room_left))
     if given > 0:
         m.given[job] += given
         spread(s, job, given, m.room_left)
@@ -209,7 +209,7 @@ def gain_of(s, m, job):
     gain = m.gain[job] if is_known(m, job) else 1.0
     if m.learned[job] > 0.0:
         each = 1.0 / (m.learned[job] * s.width[job])  # as if each of the needed cores did as much
-        gain = between(max(gain, LEAST_GAIN), each, m.trust_cores)
+        gain = between(max(gain, MIN_GAIN), each, m.trust_cores)
     return gain / max(m.left_s[job], 1.0) ** m.shorter_first if m.shorter_first != 0.0 else gain
 
 
@@ -238,10 +238,10 @@ def list_by_key(m, job):
 
 
 @compiled
-def divide(s, jobs, m, least_share):
+def divide(s, jobs, m, min_share):
     """Write the cores of each running job in a new division, whole numbers, into `given`.
 
-    Each job has one and those of its servers, CPU jobs the least share of what they request; then the reserve is given,
+    Each job has one and those of its servers, CPU jobs a minimum share of their request; then the reserve is given,
     then CPU jobs get what they request, in the order of their starts, then, by marginal gain per core, the others what
     they want, then what is left, up to `surplus` times that. `lacking[node]` cores are kept for other jobs. Needs
     `note_wishes`.
@@ -252,7 +252,7 @@ def divide(s, jobs, m, least_share):
         job = m.running[at]
         m.given[job] = 1.0 + servers_of(s, job)
         if jobs[job].num_gpus == 0:
-            m.given[job] = min(max(np.ceil(least_share * m.wish[job]), 1.0), m.wish[job])
+            m.given[job] = min(max(np.ceil(min_share * m.wish[job]), 1.0), m.wish[job])
         spread(s, job, m.given[job], m.room_left)
     for at in range(m.num_running):
         job = m.running[at]
@@ -337,7 +337,7 @@ def start_beside_reserves(s, jobs, m, job):
     if node == NOBODY:
         return False
     m.lacking[node] = max(jobs[job].cores_each, 1.0)
-    divide(s, jobs, m, MIN_REMAINING_SHARE)
+    divide(s, jobs, m, MIN_SHARE)
     change_cores(s, m, True, False)
     m.num_gpus = 0
     m.node = node
@@ -418,10 +418,10 @@ def start_first_on_cores(s, jobs, m, queue):
 
 
 @compiled
-def share_again(s, jobs, m, least_share):
-    """Propose the changes of a new division of the cores, those that free cores first."""
+def share_again(s, jobs, m, min_share):
+    """Propose the changes of a new division of the cores, those that free cores first; see `divide`."""
     m.lacking[: s.num_nodes] = 0.0
-    divide(s, jobs, m, least_share)
+    divide(s, jobs, m, min_share)
     change_cores(s, m, False, False)
 
 
@@ -453,10 +453,10 @@ def start_on_cores(states, e, memory, k, jobs, queue, reserve):
 
 
 @entry
-def share(states, e, memory, k, jobs, reserve, least_share):
+def share(states, e, memory, k, jobs, reserve, min_share):
     """Propose the changes of a new division of the cores, those that free cores first."""
     memory[k].reserve = reserve
-    share_again(states[e], jobs, memory[k], least_share)
+    share_again(states[e], jobs, memory[k], min_share)
 
 
 @entry

@@ -1,1 +1,1 @@
-"""Schedulers that act in rounds: other shapes (AITurbo, Optimus), turns on kinds of GPUs (Gavel), groups (Muri)."""
+"""Compiled rounds: shapes of jobs, time sharing on kinds of GPUs, priority orders, and groups that share GPUs."""

@@ -27,13 +27,14 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PAUSING, RUN
 from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, may_start, waits_for_gpus, why_no_start
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.rankings.granting import GPUS, VICTIMS, find_grant, note_who_runs
-from gpu_cluster_gym.simulator.kernel.rounds.rechecks import MAX_RECHECKS, RECHECK_S
+from gpu_cluster_gym.simulator.kernel.rounds.rechecks import wait_for_event, wait_for_recheck
 
 FIELDS: Fields = (
     *PLAN_FIELDS,
     ("every_s", "f8"),  # seconds between two rounds
     ("num_known", "i8"),  # jobs that had arrived at the last round
     ("began_s", "f8"),  # time of the last round
+    ("recheck_s", "f8"),  # time of the next recheck
     ("is_round", "i1"),
     ("is_idle", "i1"),  # whether no job fits at this instant and no move has been made
     # order of this instant
@@ -169,17 +170,9 @@ def carry_out_order(s, jobs, m):
 @compiled
 def set_wait(s, jobs, m):
     """Set the wait: to the next recheck while jobs wait for GPUs, skipping rechecks that would do nothing."""
-    m.wait_s = np.nan
-    if not waits_for_gpus(s, jobs):
-        return
-    until = s.clock + RECHECK_S
-    if m.is_idle and not events.any_held_back(s):
-        last = min(m.began_s + m.every_s, s.clock + MAX_RECHECKS * RECHECK_S)
-        while until < last:
-            until += RECHECK_S
-    m.wait_s = until - s.clock
-    if s.clock + m.wait_s != until:  # rounding would miss the recheck: wait for the next one alone
-        m.wait_s = RECHECK_S
+    wait_for_event(m)
+    if waits_for_gpus(s, jobs):
+        wait_for_recheck(s, m, m.is_idle and not events.any_held_back(s))
 
 
 @compiled

@@ -13,7 +13,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields, dtype_of, tier_of
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, Tier
-from gpu_cluster_gym.simulator.kernel.cores.sharing import CORE_FIELDS, forget
+from gpu_cluster_gym.simulator.kernel.cores.sharing import CORE_FIELDS, init_tuning
 from gpu_cluster_gym.simulator.kernel.union.estimates import BATCH_FIELDS, HISTORY_FIELDS
 from gpu_cluster_gym.simulator.kernel.union.job_shapes import MAX_NAMED_GPUS
 
@@ -266,7 +266,7 @@ def init_memory(
         memory[name] = value
     for name in histories.dtype.names or ():
         memory[name] = histories[name][0]
-    forget(memory)
+    init_tuning(memory)
     for name in ("moment_instant", "state_seen", "pending_job", "refused_at", "num_events", "span_since"):
         memory[name] = -1
     return memory

@@ -1,4 +1,4 @@
-"""What jobs that share GPUs are chosen by: profiles, an order, and what became of two that were tried together."""
+"""Criteria of policies that share GPUs: profiles, an order, and trials of two jobs together."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,15 +10,16 @@ from gpu_cluster_gym.simulator.search import Joins
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
-LARGEST_LOG = (
-    7.0  # our choice; of the ratio of active to idle: the largest that Xonar's authors met is 852, e^6.7
-)
+# Our choice, of the ratio of active to idle time: the largest that Xonar's authors met is 852, e^6.7.
+LARGEST_LOG = 7.0
 
 
 class Profile(NamedTuple):
-    """What a profiler measured of an iteration of jobs: ms with their GPUs busy and idle, and what follows.
+    """Profiles of jobs, arrays of one shape.
 
-    log_ratio: ln(active / idle), within `LARGEST_LOG`; 0 for jobs without a profile.
+    active, idle: milliseconds of an iteration with the GPUs busy and idle.
+    duty: share of the time with the GPUs busy.
+    log_ratio: ln(active / idle), clipped to +-`LARGEST_LOG`; 0 for jobs without a profile.
     """
 
     active: np.ndarray
@@ -28,7 +29,7 @@ class Profile(NamedTuple):
 
 
 def profile(view: "View", jobs: np.ndarray) -> Profile:
-    """Return the profiles of jobs, in the shape in which these come; of any job where one is -1."""
+    """Return the profiles of jobs, in the shape of `jobs`; those of job 0 stand where a job is -1."""
     some = view.jobs_of(np.maximum(jobs, 0).ravel())
     active, idle = (of.reshape(jobs.shape) for of in (some.profiled_active_ms, some.profiled_idle_ms))
     tiny = np.finfo(float).tiny
@@ -39,7 +40,7 @@ def profile(view: "View", jobs: np.ndarray) -> Profile:
 
 
 def in_order(view: "View", order: np.ndarray, *, knows_memory: bool = True) -> Action:
-    """Start what fits in order: on GPUs of its own, else where fewest jobs are."""
+    """Start the first job that fits, on GPUs of its own, otherwise in the group of fewest jobs; or wait."""
     if start := view.start_first(order):
         return start
     joins = Joins(view, order, knows_memory=knows_memory)
@@ -47,16 +48,16 @@ def in_order(view: "View", order: np.ndarray, *, knows_memory: bool = True) -> A
 
 
 def by_rank(joins: Joins, preference: np.ndarray) -> np.ndarray:
-    """Return costs (pairs,) by which the first job comes first, and then what is least of `preference` (0 to 99)."""
+    """Return costs (pairs,) by which the first job comes first, then its smallest `preference` (0 to 99)."""
     cost: np.ndarray = 100.0 * joins.job + preference
     return cost
 
 
 class Trial:
-    """Two jobs that share GPUs, watched from when both run."""
+    """Two jobs that share GPUs, measured from the time when both run."""
 
     def __init__(self, host: int, guest: int, window_s: float, view: "View") -> None:
-        """Note what the host got done before: its utilisation, or 1 where it has run for less than a window."""
+        """Note the utilisation of the host so far, or 1 if it has run for less than a window."""
         self.host, self.guest = host, guest
         ran = float(view.jobs.ran_s[host])
         self.before = float(view.jobs.busy_s[host]) / ran if ran >= window_s else 1.0
@@ -64,7 +65,7 @@ class Trial:
         self.busy_s = 0.0
 
     def goes_on(self, view: "View") -> bool:
-        """Tell whether both still hold their GPUs; begin to measure once both run."""
+        """Return whether both still hold their GPUs; begin to measure once both run."""
         pair = [self.host, self.guest]
         runs = np.isin(pair, view.running)
         if runs.all() and np.isinf(self.began_s):
@@ -72,6 +73,6 @@ class Trial:
         return bool((runs | np.isin(pair, view.loading)).all())
 
     def is_worse(self, view: "View") -> bool:
-        """Tell whether the two together got less done than the host before."""
+        """Return whether the two together kept their GPUs less busy than the host did alone."""
         done = float(view.jobs.busy_s[[self.host, self.guest]].sum()) - self.busy_s
         return done < self.before * (view.now - self.began_s)

@@ -1,1 +1,0 @@
-"""What policies share: orders, seats, shapes, victims, cores, estimates of speed."""
