@@ -100,7 +100,7 @@ def test_a_window_needs_a_display(action: str, tmp_path: Path, monkeypatch: pyte
     import matplotlib as mpl
 
     monkeypatch.setattr(mpl, "get_backend", lambda: "agg")
-    with pytest.raises(ValueError, match=r"no window here .* use 'rgb_array'"):
+    with pytest.raises(ValueError, match=r"no GUI backend here .* use render_mode='rgb_array'"):
         made(tmp_path, "human", action).reset(seed=0)
 
 
