@@ -4,7 +4,7 @@ import csv
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from gpu_cluster_gym.agents.learn import learn, learner_of
 from gpu_cluster_gym.agents.pick import PickLearner
 from gpu_cluster_gym.agents.ppo import Played, refuse_stalled
 from gpu_cluster_gym.agents.slot_ppo import TimedBuffer
-from gpu_cluster_gym.agents.training import PickTraining, Training
+from gpu_cluster_gym.agents.training import PickTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.validation import Validation
 from gpu_cluster_gym.envs.batch import BatchEnv
 from gpu_cluster_gym.envs.render import JOBS
