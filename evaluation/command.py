@@ -76,9 +76,9 @@ def log(message: str) -> None:
 
 def legend(reference: str, windows: int, notes: Path) -> list[str]:
     """Return the legend of a table, three lines; notes: the file with the other notes."""
-    over = " (with bootstrap interval)" if windows > 1 else ""
+    over = " (bootstrap interval)" if windows > 1 else ""
     return [
-        f"JCT / {reference}'s: ratio of mean JCTs, averaged over windows{over}; below 1 is better.",
+        f"JCT / {reference}'s: ratio of mean JCTs, mean over windows{over}; below 1 is better.",
         "Times in seconds. Lower bound: no schedule has a shorter mean JCT.",
         f"Notes: {notes}",
     ]
