@@ -159,8 +159,8 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     """Return the card of an agent as Markdown."""
     agent = checkpoint.load(shipped.folder / BEST)
     scenario, training = agent.scenario, agent.training
-    steers = isinstance(training, SteerTraining)
-    trained_on = [workload_like(scenario) or "own", *(training.extra_workloads if steers else ())]
+    steering = training if isinstance(training, SteerTraining) else SteerTraining()
+    trained_on = [workload_like(scenario) or "own", *steering.extra_workloads]
     lines = [
         "# General agent, trained on several workloads" if name == FOR_ALL else f"# Agent for `{name}`",
         "",
@@ -168,7 +168,7 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         "",
         f"- Trained on: {', '.join(f'`{each}`' for each in trained_on)}; physics: "
         f"{scenario.physics if len(trained_on) == 1 else 'that of each'}; {training.windows} training windows each"
-        f"{SHIFTED * (steers and training.domain_randomization)}.",
+        f"{SHIFTED * steering.domain_randomization}.",
         f"- {shipped.steps:,} steps, {lasted(shipped.minutes)} on a shared machine, "
         f"learning seed {training.learning_seed}; commit {shipped.commit}.",
         f"- {levers(training)}.",
@@ -189,10 +189,8 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
 
 def levers(training: Training) -> str:
     """Return the weights that an agent sets, or the kinds of moves that it chooses."""
-    label, names = "", ()
-    if isinstance(training, SteerTraining):
-        label, names = "Weights:", training.weights
-    elif isinstance(training, MovesTraining):
+    label, names = "Weights:", training.weights if isinstance(training, SteerTraining) else ()
+    if isinstance(training, MovesTraining):
         label, names = "Moves that may replace the rule's own:", training.allowed_moves
     return f"{label} {', '.join(f'`{each}`' for each in names)}"
 

@@ -44,7 +44,7 @@ def earlier(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-def initialised_from(folder: Path, training: Training = FEW) -> Training:
+def initialised_from(folder: Path, training: SteerTraining | MovesTraining = FEW) -> Training:
     return replace(training, init_from=str(folder))
 
 
@@ -54,6 +54,7 @@ def test_a_steering_agent_starts_as_the_other(scenario: Scenario, earlier: Path)
     learner = learner_of(scenario, initialised_from(earlier))
     assert isinstance(learner, SteerLearner)
     network = learner.network(learner.model())
+    assert isinstance(agent.training, SteerTraining)
     assert learner.training.weights == agent.training.weights == ("price", "harm", "growth")
     loads = np.random.default_rng(0).random((5, len(LOAD))).astype(np.float32)
     offsets = [network.choose(load).tolist() for load in loads]

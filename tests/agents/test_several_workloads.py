@@ -80,7 +80,9 @@ def test_an_agent_learns_on_all_and_is_validated_on_each(scenario: Scenario, tmp
     assert set(first.by_workload.values()) == {1.0}
     assert last.by_workload["own"] != 1.0
     assert last.ratio == pytest.approx(np.mean(list(last.by_workload.values())))
-    assert checkpoint.load(best).training.extra_workloads == ALSO
+    training = checkpoint.load(best).training
+    assert isinstance(training, SteerTraining)
+    assert training.extra_workloads == ALSO
     rows = (tmp_path / "validation.csv").read_text().splitlines()
     assert {"greedy_ratio_on_own", "sampled_ratio_on_xonar_mix"} <= set(rows[0].split(","))
     policy = load_policy(best)
