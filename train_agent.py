@@ -78,14 +78,14 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def work(args: Sequence[str]) -> None:
     """Train and score agents; ValueError for invalid choices."""
-    wanted = read_choices(args)
-    check_installed(wanted.track)
-    wanted = within_trace(resolved(wanted))
-    folder = run_folder.open_run_folder("train", wanted, wanted.out)
+    run = read_choices(args)
+    check_installed(run.track)
+    run = within_trace(resolved(run))
+    folder = run_folder.open_run_folder("train", run, run.out)
     print(f"Run folder: {folder} (curves: tensorboard --logdir {folder})")
     try:
         with run_folder.noting(folder):
-            score(wanted, [train(wanted, number, folder) for number in range(wanted.seeds)], folder)
+            score(run, [train(run, number, folder) for number in range(run.seeds)], folder)
     except StalledEpisodeError as error:
         raise ValueError(f"{error}; the agents so far are in {folder}") from error
     except KeyboardInterrupt:
@@ -103,29 +103,29 @@ def read_choices(args: Sequence[str]) -> Run:
     return wanted
 
 
-def resolved(wanted: Run) -> Run:
+def resolved(run: Run) -> Run:
     """Return the choices with the absolute path of --init-from; ValueError for options that exclude each other."""
     from gpu_cluster_gym.agents.learn import learner_of
 
-    training = learner_of(wanted.scenario, wanted.training).training
+    training = learner_of(run.scenario, run.training).training
     if not isinstance(training, SteerTraining | MovesTraining):
-        return wanted
-    return replace(wanted, training=replace(wanted.training, init_from=training.init_from))  # type: ignore[call-arg]
+        return run
+    return replace(run, training=replace(run.training, init_from=training.init_from))  # type: ignore[call-arg]
 
 
-def within_trace(wanted: Run) -> Run:
+def within_trace(run: Run) -> Run:
     """Return the choices with no more windows than the trace has of each split; print a note where it has fewer."""
     asked: dict[Split, int] = {
-        "train": wanted.training.windows,
-        "validation": wanted.training.validation_windows,
-        "test": wanted.test_windows,
+        "train": run.training.windows,
+        "validation": run.training.validation_windows,
+        "test": run.test_windows,
     }
-    found = {split: available(wanted.scenario, split, count) for split, count in asked.items()}
+    found = {split: available(run.scenario, split, count) for split, count in asked.items()}
     for split, count in found.items():
         if count < asked[split]:
             print(f"Note: the {split} part of the trace has {count} windows, not {asked[split]:,}.")
-    training = replace(wanted.training, windows=found["train"], validation_windows=found["validation"])
-    return replace(wanted, training=training, test_windows=found["test"])
+    training = replace(run.training, windows=found["train"], validation_windows=found["validation"])
+    return replace(run, training=training, test_windows=found["test"])
 
 
 def available(scenario: Scenario, split: Split, wanted: int) -> int:
@@ -134,12 +134,12 @@ def available(scenario: Scenario, split: Split, wanted: int) -> int:
     from gpu_cluster_gym.workloads import up_to
 
     try:
-        return len(shared_windows(scenario, split, wanted))
+        return len(shared_windows(scenario, split, limit))
     except ValueError:
-        return len(up_to(scenario, split, wanted))
+        return len(up_to(scenario, split, limit))
 
 
-def train(wanted: Run, number: int, folder: Path) -> "Trained":
+def train(run: Run, number: int, folder: Path) -> "Trained":
     """Train the agent of one seed, with a progress bar and a line per validation; return the best one."""
     from gpu_cluster_gym.agents import load_policy
     from gpu_cluster_gym.agents.callbacks import pace
@@ -147,10 +147,10 @@ def train(wanted: Run, number: int, folder: Path) -> "Trained":
     from gpu_cluster_gym.agents.ppo import seed_of
     from gpu_cluster_gym.agents.table import Trained, reference_of
 
-    training = replace(wanted.training, learning_seed=seed_of(wanted.scenario, wanted.training) + number)
-    own = folder / f"seed-{number}" if wanted.seeds > 1 else folder
-    if wanted.seeds > 1:
-        print(f"Agent {number + 1} of {wanted.seeds}")
+    training = replace(run.training, learning_seed=seed_of(run.scenario, run.training) + number)
+    own = folder / f"seed-{number}" if run.seeds > 1 else folder
+    if run.seeds > 1:
+        print(f"Agent {number + 1} of {run.seeds}")
     bests: list[Validated] = []
     times: list[tuple[float, Validated]] = []
 
@@ -162,20 +162,20 @@ def train(wanted: Run, number: int, folder: Path) -> "Trained":
 
     before = "drawing windows and simulating the heuristics"
     with progress("training", training.total_timesteps, before=before) as stepped:
-        how: dict[str, Any] = {"threads": processors(wanted), "track": wanted.track}
-        best = learn(wanted.scenario, training, own, **how, stepped=stepped, validated=note)
+        how: dict[str, Any] = {"threads": processors(run), "track": run.track}
+        best = learn(run.scenario, training, own, **how, stepped=stepped, validated=note)
     print(pace(times, reference_of(training)))
     if not bests:
         raise ValueError(
             "no validation finished, since jobs never end under any checkpoint: no agent is saved"
         )
-    constant = learner_of(wanted.scenario, training).constant_policy(bests[-1].greedy.metrics)
+    constant = learner_of(run.scenario, training).constant_policy(bests[-1].greedy.metrics)
     return Trained(best, load_policy(best), constant)
 
 
-def processors(wanted: Run) -> int:
+def processors(run: Run) -> int:
     """Return the number of processors to use."""
-    return wanted.processes or len(os.sched_getaffinity(0))
+    return run.processes or len(os.sched_getaffinity(0))
 
 
 def line_of(validated: "Validated", reference: str) -> str:
@@ -184,23 +184,23 @@ def line_of(validated: "Validated", reference: str) -> str:
     return f"step {validated.step:>9,}: mean JCT / {reference} {validated.greedy.ratio:.4f}{best}"
 
 
-def score(wanted: Run, agents: "Sequence[Trained]", folder: Path) -> None:
+def score(run: Run, agents: "Sequence[Trained]", folder: Path) -> None:
     """Print and save the table of agents and heuristics on the test windows of each workload."""
     from gpu_cluster_gym.agents.ppo import scenarios_of
     from gpu_cluster_gym.agents.table import in_table, verdicts
     from gpu_cluster_gym.evaluation import table
 
-    own = wanted.workload or choices.workload_like(wanted.scenario) or OWN
-    extra = wanted.training.extra_workloads if isinstance(wanted.training, SteerTraining) else ()
-    named = scenarios_of(wanted.scenario, wanted.training, OWN if own in extra else own)
-    policies, summaries = in_table(wanted.scenario, wanted.training, agents, tuple(named)), []
+    own = run.workload or choices.workload_like(run.scenario) or OWN
+    extra = run.training.extra_workloads if isinstance(run.training, SteerTraining) else ()
+    named = scenarios_of(run.scenario, run.training, OWN if own in extra else own)
+    policies, summaries = in_table(run.scenario, run.training, agents, tuple(named)), []
     for name, scenario in named.items():
         if several := len(named) > 1:
             print(f"\n{name}:")
-        test = replace(wanted, scenario=scenario)
+        test = replace(run, scenario=scenario)
         summaries.append(score_on(test, policies, len(agents), folder / name if several else folder))
     if len(named) > 1:
-        found = verdicts(together(summaries), len(agents), wanted.training)
+        found = verdicts(together(summaries), len(agents), run.training)
         run_folder.write_notes(folder, found)
         print(f"\nAll {len(named)} workloads together:")
         table.console(sys.stdout).print(found[0])
@@ -223,7 +223,7 @@ def together(summaries: "Sequence[dict[str, pd.DataFrame]]") -> "dict[str, pd.Da
 
 
 def score_on(
-    wanted: Run, policies: "dict[str, Policy | type]", count: int, folder: Path
+    run: Run, policies: "dict[str, Policy | type]", count: int, folder: Path
 ) -> "dict[str, pd.DataFrame]":
     """Print and save the table of one workload, with `count` agents in it; return the summaries."""
     from gpu_cluster_gym.agents.table import START, those_that_end, verdicts
@@ -231,10 +231,10 @@ def score_on(
     from gpu_cluster_gym.evaluation import runner, table, table_notes
 
     folder.mkdir(exist_ok=True)
-    workloads = shared_windows(wanted.scenario, "test", wanted.test_windows)
+    workloads = shared_windows(run.scenario, "test", run.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     with progress("simulating", len(makers) * len(workloads)) as moved:
-        how: dict[str, Any] = {"processes": processors(wanted), "done": lambda name, found: moved(1)}
+        how: dict[str, Any] = {"processes": processors(run), "done": lambda name, found: moved(1)}
         results, stalled = those_that_end(makers, workloads, **how)
     bounds = runner.bounds(workloads)
     summaries = runner.score(results, workloads, bounds)

@@ -21,7 +21,7 @@ ALL, PPO = "all", "ppo"
 AHEAD = "lookahead:"
 """Prefix of the name of a policy on which look-ahead is based."""
 OTHERS = (ALL, "tuned", "tuned:NAME", "constants", PPO, f"{AHEAD}NAME", "package.module:attribute")
-BESIDE = ("fifo", "sjf", "srtf", "las")
+BASELINES = ("fifo", "sjf", "srtf", "las")
 """Policies that a single policy is compared with, except on a single episode."""
 Table = dict[str, "Policy | type"]
 
@@ -29,16 +29,16 @@ Table = dict[str, "Policy | type"]
 def in_table(names: Sequence[str], scenario: Scenario, workload: str | None = None) -> tuple[Table, str]:
     """Return the policies of a table by name, and the name of the reference.
 
-    A single policy is accompanied by the policies it is based on and by `BESIDE`. Otherwise as `each_once`.
+    A single policy is accompanied by the policies it is based on and by `BASELINES`. Otherwise as `each_once`.
     """
     found = each_once(names, scenario, workload)
     if ALL in names:
-        return found, BESIDE[0]
+        return found, BASELINES[0]
     if len(names) > 1 or scenario.full_trace:
         return found, next(iter(found))
-    others = (*based_on(names[0], scenario, workload), *BESIDE)
-    beside = dict(load(name, scenario, workload) for name in others)
-    return found | {name: other for name, other in beside.items() if name not in found}, BESIDE[0]
+    others = (*based_on(names[0], scenario, workload), *BASELINES)
+    compared = dict(load(name, scenario, workload) for name in others)
+    return found | {name: other for name, other in compared.items() if name not in found}, BASELINES[0]
 
 
 def each_once(names: Sequence[str], scenario: Scenario, workload: str | None = None) -> Table:
@@ -69,8 +69,8 @@ def notes(names: Sequence[str], scenario: Scenario) -> Iterator[str]:
     for name in dict.fromkeys(base_of(name) or name for name in names):
         if name == PPO:
             yield shipped_for(workload_like(scenario)).description
-        elif is_folder(name) and (said := unfinished(Path(name).resolve())):
-            yield f"Note: {said}; its best agent so far is used."
+        elif is_folder(name) and (note := unfinished(Path(name).resolve())):
+            yield f"Note: {note}; its best agent so far is used."
 
 
 def unfinished(folder: Path) -> str | None:

@@ -22,7 +22,7 @@ from gpu_cluster_gym.workloads import Scenario, Workload
 START, MEAN_ACTION, WITHOUT_HISTORY, INITIAL = "start", "mean_action", "without_history", "initial"
 """Rows of the table: the reference, the agent's constant-action policy, `union` without the history of finished jobs,
 and the initial agent where it is neither `union` nor constants."""
-BESIDE = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
+BASELINES = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """Policies that are always in the table, with default settings."""
 
 
@@ -55,7 +55,7 @@ def in_table(
     known = baselines.best_constants(trained_on, with_history=scenario.with_history)
     if known and (steers or init_from(training) == CONSTANTS):
         found[CONSTANTS] = baselines.load(known)
-    return found | {name: baselines.load(name) for name in BESIDE}
+    return found | {name: baselines.load(name) for name in BASELINES}
 
 
 def init_from(training: Training) -> str:
@@ -75,7 +75,7 @@ def those_that_end(
     if all(why.values()):
         raise StalledEpisodeError(f"jobs never end under any policy: {next(iter(why.values()))}")
     ended = {name: pd.concat(found, ignore_index=True) for name, found in tried.items() if not why[name]}
-    return ended, {name: said for name, said in why.items() if said}
+    return ended, {name: error for name, error in why.items() if error}
 
 
 def one_or_why(make: Maker, workload: Workload, *, oracle: bool = False) -> pd.DataFrame | str:
@@ -99,7 +99,7 @@ def verdicts(summaries: Mapping[str, pd.DataFrame], count: int, training: Traini
     found = comparisons(summaries, count)
     initial = {UNION: START, CONSTANTS: CONSTANTS}.get(init_from(training), INITIAL)
     shown, windows = labels(training), next(iter(found.values())).windows
-    wide = max(len(shown.get(name, name)) for name in found)
+    width = max(len(shown.get(name, name)) for name in found)
     versus = found.get(initial, found[START])
     verdict = words(versus) or f"fewer than {FULL_WINDOWS} windows, too few for a verdict"
     return [
@@ -107,7 +107,7 @@ def verdicts(summaries: Mapping[str, pd.DataFrame], count: int, training: Traini
         "",
         f"Mean JCT of {of} / that of each policy, 95 % interval, and windows in which it is lower:",
         *(
-            f"{shown.get(name, name):<{wide}}  {interval(each)}  {each.wins:>3} of {windows}  {words(each)}".rstrip()
+            f"{shown.get(name, name):<{width}}  {interval(each)}  {each.wins:>3} of {windows}  {words(each)}".rstrip()
             for name, each in found.items()
         ),
     ]

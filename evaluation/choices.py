@@ -260,13 +260,13 @@ def _entry(choices: Any, name: str, presets: Mapping[str, Preset]) -> Any:
     hint, default = hints(kind)[name][0], getattr(choices, name)
     shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
     no_default = default is None or default is False or default == ()
-    told = tyro.conf.arg(
+    option = tyro.conf.arg(
         help=texts(kind).get(name, ""),
         help_behavior_hint="" if no_default else f"(default: {shown})",
         metavar="TEXT ..." if get_origin(hint) is tuple else None,
     )
     if hint is bool or get_origin(hint) is tuple:
-        return Annotated[hint, told]
+        return Annotated[hint, option]
     words = get_args(hint) if get_origin(hint) is Literal else ()
     words = (name in presets and presets[name].values) or words
     spec = tyro.constructors.PrimitiveConstructorSpec(
@@ -276,7 +276,7 @@ def _entry(choices: Any, name: str, presets: Mapping[str, Preset]) -> Any:
         is_instance=lambda value: True,
         str_from_instance=lambda value: [str(value)],
     )
-    return Annotated[hint, spec, told]
+    return Annotated[hint, spec, option]
 
 
 METAVARS = {int: "INT", float: "FLOAT", str: "TEXT"}

@@ -110,9 +110,9 @@ def versions() -> str:
 
 def listed(found: Mapping[str, str]) -> str:
     """Return names and their descriptions, wrapped to 80 characters."""
-    wide = max(map(len, found)) + 2
+    width = max(map(len, found)) + 2
     return "\n".join(
-        textwrap.fill(text, WIDTH, initial_indent=f"{name:{wide}}", subsequent_indent=" " * wide)
+        textwrap.fill(text, WIDTH, initial_indent=f"{name:{width}}", subsequent_indent=" " * width)
         for name, text in found.items()
     )
 

@@ -117,19 +117,19 @@ def _now() -> str:
     return datetime.now().isoformat(timespec="seconds")
 
 
-def _note(folder: Path, **said: str) -> None:
-    write_json(folder / STATUS, said)
+def _note(folder: Path, **status: str) -> None:
+    write_json(folder / STATUS, status)
 
 
-def _fresh(wanted: Path) -> Path:
+def _fresh(folder: Path) -> Path:
     """Make and return a new folder, numbered where runs start in the same second."""
     for number in count(1):
-        folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        made = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
         try:
-            folder.mkdir(parents=True)
+            made.mkdir(parents=True)
         except FileExistsError:
             continue
-        return folder
+        return made
     raise AssertionError
 
 

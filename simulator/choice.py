@@ -90,7 +90,7 @@ def check(choices: Any) -> None:
     kind: type = type(choices)
     faults = {name: fault(kind, name, value) for name, value in vars(choices).items() if name in hints(kind)}
     if any(faults.values()):
-        raise ChoiceError(Wrong(name, getattr(choices, name), said) for name, said in faults.items() if said)
+        raise ChoiceError(Wrong(name, getattr(choices, name), each) for name, each in faults.items() if each)
 
 
 def fault(kind: type, name: str, value: object) -> str | None:
@@ -189,8 +189,8 @@ def changed(choices: C, given: Mapping[str, Any]) -> C:
             raise ValueError(unknown("choice", name, known))
     own = {name: value for name, value in given.items() if name in hints(kind)}
     for group, inside in groups(choices).items():
-        wanted = {name: value for name, value in given.items() if name in names(inside)}
-        own |= {group: changed(inside, wanted)} if wanted else {}
+        part = {name: value for name, value in given.items() if name in names(inside)}
+        own |= {group: changed(inside, part)} if part else {}
     made: C = replace(choices, **own)  # type: ignore[type-var]
     return made
 

@@ -55,6 +55,7 @@ def test_a_steering_agent_starts_as_the_other(scenario: Scenario, earlier: Path)
     learner = learner_of(scenario, initialised_from(earlier))
     assert isinstance(learner, SteerLearner)
     network = learner.network(learner.model())
+    assert isinstance(agent.training, SteerTraining)
     assert learner.training.weights == agent.training.weights == ("price", "harm", "growth")
     loads = np.random.default_rng(0).random((5, len(LOAD))).astype(np.float32)
     offsets = [network.choose(load).tolist() for load in loads]

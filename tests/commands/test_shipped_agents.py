@@ -16,6 +16,7 @@ from gpu_cluster_gym import baselines, evaluate
 from gpu_cluster_gym.agents import checkpoint, load_policy, pretrained
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.protocol import Candidate, trained_on
+from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining
 from gpu_cluster_gym.baselines import load
 from gpu_cluster_gym.envs.agent_policy import MovesAgent
 from gpu_cluster_gym.evaluation import choices, comparison
@@ -121,7 +122,9 @@ def test_shipped_agents_can_be_read_and_have_a_card(name: str) -> None:
     assert isinstance(load_policy(found.folder), kind)
     card = (found.folder / pretrained.CARD).read_text(encoding="utf-8")
     assert "commit" in card
-    levers = agent.training.allowed_moves if agent.training.action == "moves" else agent.training.weights
+    training = agent.training
+    assert isinstance(training, SteerTraining | MovesTraining)
+    levers = training.weights if isinstance(training, SteerTraining) else training.allowed_moves
     assert levers
     assert all(f"`{lever}`" in card for lever in levers)
 
@@ -256,6 +259,7 @@ def test_one_may_look_ahead_on_top_of_an_agent() -> None:
     agent: Any = checkpoint.load(pretrained.shipped_for("mixed").folder)
     changed = {name for name, value in asdict(rule).items() if value != getattr(agent.start, name)}
     assert changed
+    assert isinstance(agent.training, SteerTraining)
     assert changed <= set(agent.training.weights)
     assert rule_of("mixed", None, None, **without_history) == Rule()
     assert rule_of("mixed", None, None, constants=True, with_history=False) == Rule(
