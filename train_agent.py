@@ -95,12 +95,12 @@ def work(args: Sequence[str]) -> None:
 def read_choices(args: Sequence[str]) -> Run:
     """Return the choices of a command line."""
     about = f"{__doc__}\n\n{EXAMPLES}"
-    wanted = choices.read(Run, args, command="train_agent.py", about=about, presets=PRESETS)
-    if wanted.scenario.full_trace:
+    run = choices.read(Run, args, command="train_agent.py", about=about, presets=PRESETS)
+    if run.scenario.full_trace:
         raise ValueError(
             "--full-trace is not for training: agents are trained and tested on windows of a trace"
         )
-    return wanted
+    return run
 
 
 def resolved(run: Run) -> Run:
@@ -128,8 +128,8 @@ def within_trace(run: Run) -> Run:
     return replace(run, training=training, test_windows=found["test"])
 
 
-def available(scenario: Scenario, split: Split, wanted: int) -> int:
-    """Return the number of windows of a split, at most `wanted`; ValueError for none."""
+def available(scenario: Scenario, split: Split, limit: int) -> int:
+    """Return the number of windows of a split, at most `limit`; ValueError for none."""
     from gpu_cluster_gym.envs.windows import shared_windows
     from gpu_cluster_gym.workloads import up_to
 
@@ -244,7 +244,7 @@ def score_on(
     ended = {name: policies[name] for name in results}
     left_out = [f"Left out: {name}, under which jobs never end: {why}." for name, why in stalled.items()]
     notes = [*left_out, *table_notes.footnotes(workloads, summaries, ended, reference, bounds)]
-    found = verdicts(summaries, count, wanted.training)
+    found = verdicts(summaries, count, run.training)
     run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, notes))
     file = run_folder.write_notes(folder, [*heading, "", *notes, "", *found])
     out.print("", *heading[:2], "", table.table(summaries, bounds, reference), "", sep="\n")
