@@ -1,4 +1,4 @@
-"""Jobs that can change their shape, as a table; and a policy without sense that starts and moves them in any."""
+"""Table of jobs that can change their shape, and a random policy that starts and moves them in any shape."""
 
 from typing import Any
 
@@ -50,9 +50,9 @@ def shaped(seed: int, count: int = tiny.COUNT) -> pd.DataFrame:
 
 
 class Whims:
-    """A policy without sense: legal starts and moves in any shape, pauses, cores, throttles and waits, at random.
+    """A random policy: legal starts and moves in any shape, pauses, cores, throttles and waits, at random.
 
-    It becomes sensible after this number.
+    moves: number of moves after which it acts sensibly.
     """
 
     def __init__(self, seed: int, moves: int = 300) -> None:

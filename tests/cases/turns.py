@@ -1,4 +1,4 @@
-"""Policies that take turns: each is tried in one of several ways, and in the rest of them with `-m slow`."""
+"""Policies in turn: each is tried in one of several ways, and in the others with `-m slow`."""
 
 from collections.abc import Sequence
 from typing import Any
