@@ -99,11 +99,8 @@ def grants(view: "View", requests: Sequence[Request], *, pausing: bool = True) -
                 ledger.keep(request.job)
         if request.job not in queued:
             continue
-        request_class = (
-            request.gpus,
-            cores[request.job],
-            view.can_hold(request.job).tobytes() if unlike else b"",
-        )
+        memory = view.can_hold(request.job).tobytes() if unlike else b""
+        request_class = request.gpus, cores[request.job], memory
         if request_class in hopeless or view.just_paused(request.job):
             continue
         if placement := view.place(request.job, gpus=request.gpus):
