@@ -199,7 +199,9 @@ def policy_of(agent: Agent) -> Policy:
         every = arrivals_per_decision(agent.scenario.jobs, training.decisions_per_window)
         return Steered(Offsets(agent.start, training.weights), every, agent.network.choose)
     if isinstance(agent.network, MoveNetwork):
-        return AgentPolicy(partial(best_move, agent.network), action="moves", start=asdict(agent.start))
+        return AgentPolicy(
+            partial(best_move, agent.network), action="moves", default_weights=asdict(agent.start)
+        )
     keywords = {name: it for name, it in training.environment().items() if name != "tau_s"}
     return AgentPolicy(partial(most_likely, agent.network), **keywords)
 

@@ -59,7 +59,7 @@ class MovesLearner(Learner):
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments, whose own moves are those of the initial rule."""
-        return super().environment() | {"base": asdict(self.initial.rule)}
+        return super().environment() | {"base_weights": asdict(self.initial.rule)}
 
     def model(self) -> PPO:
         """Return the untrained algorithm with its environments."""

@@ -41,7 +41,10 @@ class SteerLearner(Learner):
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments; the agent decides after as many arrivals on every workload."""
         every = arrivals_per_decision(self.scenario.jobs, self.training.decisions_per_window)
-        return super().environment() | {"every": every, "base": asdict(self.initial.rule)}
+        return super().environment() | {
+            "arrivals_per_decision": every,
+            "base_weights": asdict(self.initial.rule),
+        }
 
     def constant_policy(self, metrics: dict[str, float]) -> Rule:
         """Return the rule with the agent's mean offsets: the agent without its dependence on the state."""

@@ -140,7 +140,7 @@ class SteerTraining(Training):
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environment that the agent observes and acts in."""
-        return {"action": "steer", "weights": self.weights, "decisions": self.decisions_per_window}
+        return {"action": "steer", "weights": self.weights, "decisions_per_window": self.decisions_per_window}
 
 
 @dataclass(frozen=True)

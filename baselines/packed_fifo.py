@@ -2,8 +2,8 @@
 
 Half of Xonar: the memory test that ends failures, without the choice of partners. Read in the authors' prototype
 (github.com/pengujoa/Xonar): the test, GPU by GPU, and that its stored FIFO waits until the head passes it
-(`strict=True`). By default, our choice, later jobs overtake a head that does not pass, so that Xonar's gain over this
-policy comes from its choice of partners. Inferred: empty GPUs first, then those with fewest jobs. Without sharing it is
+(`strict=True`). By default, our choice, later jobs overtake a head that does not pass, so that Xonar's gain over it
+comes from its choice of partners. Inferred: empty GPUs first, then those with fewest jobs. Without sharing it is
 FIFO.
 """
 

@@ -127,7 +127,7 @@ class GavelByHand:
 
 
 def take(view: "View", kinds: KindsByHand, turns: Sequence[Turn], *, pausing: bool) -> Iterator[Action]:
-    """Yield the pauses, moves and starts of this instant, each of which is to be made before the next is asked for.
+    """Yield the pauses, moves and starts of this instant, each of which is to be made before the next is requested.
 
     turns: in order, any number of a job, of which the first for which there is room counts. A job that runs on that
     kind keeps its GPUs. pausing: whether running jobs may be paused, and go to another kind.

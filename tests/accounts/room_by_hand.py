@@ -139,7 +139,7 @@ def serves(
 
 
 def parts(view: "View", job: int) -> list[int]:
-    """Return how many GPUs a job takes on each of its nodes."""
+    """Return the number of GPUs that a job takes on each of its nodes."""
     wanted = int(view.jobs.num_gpus[job])
     largest = int(view.nodes.num_gpus[view.can_hold(job)].max())
     whole, rest = divmod(wanted, largest)

@@ -25,7 +25,7 @@ class Holders(NamedTuple):
     on: (jobs, nodes), GPUs of a job on a node; 1 for a CPU job. places: the same, as pairs of a node and how many.
     want: cores for each of those; what a CPU job asks for. servers: of these, those of parameter servers, which no job
     can take. gain: how much a job makes of one. since_s: when it began. surplus: times what it wants that a job with
-    GPUs is given at most, where nobody wants it.
+    GPUs is given at most, where no job wants it.
     """
 
     jobs: np.ndarray
@@ -41,7 +41,7 @@ class Holders(NamedTuple):
 
 
 def holders(view: "View", want: np.ndarray, gain: np.ndarray) -> Holders:
-    """Return which job holds cores where, given what the running jobs want to be fed with."""
+    """Return the cores that jobs hold by node, given what the running jobs want."""
     jobs = view.running
     servers = view.jobs.server_cores[jobs]
     is_cpu, nodes = view.jobs.is_cpu_job[jobs], view.jobs.node[jobs]
@@ -64,10 +64,10 @@ def divide(
     taken: np.ndarray | float = 0.0,
     min_share: float = MIN_SHARE,
 ) -> np.ndarray:
-    """Return the cores that each running job is to have, in whole numbers.
+    """Return the cores of each running job in a new division, whole numbers.
 
-    Each job has one and its servers', CPU jobs the least share of what they ask for; then the reserve is allocated,
-    then CPU jobs get what they ask for, in the order of their starts, then, by marginal gain per core, the others what
+    Each job has one and its servers', CPU jobs the minimum share of what they request; then the reserve is allocated,
+    then CPU jobs get what they request, in the order of their starts, then, by marginal gain per core, the others what
     they want.
     taken: cores of each node that other jobs will have.
     """

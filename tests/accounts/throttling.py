@@ -16,7 +16,7 @@ def throttling(view: "View", relaxed: float = 0.95) -> Throttle | None:
     """Return one step of throttling or of releasing a CPU job, None if there is nothing to do.
 
     Where more bandwidth is drawn than a node's memory gives, and jobs on its GPUs may suffer, the CPU job that draws
-    most goes down a level. One goes up again where the node then stays below the share `relaxed` of what it gives.
+    most goes down a level. A job goes up a level where the node then stays below the share `relaxed` of what it gives.
     """
     limit = view.bandwidth_limit_gbs
     if np.isinf(limit):

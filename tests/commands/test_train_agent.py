@@ -226,7 +226,7 @@ def test_fewer_windows_than_asked_for_are_enough(command: Command, trace: str, t
         (["--total-timestep", "4"], "did you mean '--total-timesteps'?"),
         (["--total-timesteps", "0"], "--total-timesteps 0: expected at least 1"),
         (["--action", "plain", "--tau-s", "-1"], "expected more than 0"),
-        (["--tau-s", "1"], "--tau-s requires --action moves or pick, not steer"),
+        (["--tau-s", "1"], "--tau-s requires --action moves or plain, not steer"),
         (["--clip-range", "nan"], "--clip-range nan: expected a finite number"),
         (["--action", "plain", "--reward", "Jct"], "did you mean 'jct'?"),
         (["--batch-size", "2048", "--batch-size", "512"], "--batch-size is given twice: give it once"),

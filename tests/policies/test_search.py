@@ -22,7 +22,7 @@ UNEVEN = Cluster("uneven", (4, 4, 2), (16.0, 16.0, 32.0), (12, 16, 24))
 
 
 def drawn(rng: np.random.Generator) -> np.ndarray:
-    """Draw 30 jobs of 0 to 6 GPUs, some with servers, which ask for 0 to 5 cores and 1 to 20 GiB for each."""
+    """Draw 30 jobs of 0 to 6 GPUs, some with servers, which request 0 to 5 cores and 1 to 20 GiB for each."""
     rows = zip(np.sort(rng.uniform(0, 6000, 30)), rng.choice([0, 1, 1, 2, 3, 4, 6], 30), strict=True)
     work = jobs(*((submit, int(gpus), 1 + float(rng.exponential(600))) for submit, gpus in rows))
     work["pause_s"], work["load_s"] = rng.choice([0.0, 5.0, 40.0], 30), rng.choice([0.0, 20.0], 30)

@@ -265,7 +265,7 @@ def test_a_gang_shares_with_one_group_and_stays_together(new: New) -> None:
 
 
 def test_the_best_matching_beats_pair_after_pair() -> None:
-    """With ln r 0, 1, -.6 and -2, B + C are the best pair and want 1.085 GPUs; A + C and B + D slow nobody down."""
+    """With ln r 0, 1, -.6 and -2, B + C are the best pair and want 1.085 GPUs; A + C and B + D slow no job down."""
     duties = 1 / (1 + np.exp([0.0, -1.0, 0.6, 2.0]))
     work = jobs(*[(submit, 1, 100, duty, 4) for submit, duty in zip([0, 0, 1, 1], duties, strict=True)])
     assert ends(play(partial(Muri, score=7), work, PAIR)) == [100, 100, 101, 101]
