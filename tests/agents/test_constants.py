@@ -26,7 +26,7 @@ def test_constants_are_a_rule_and_name_their_source(workload: str) -> None:
     of = kept["workloads"] if name == baselines.TOGETHER else [name]
     assert set(of) <= set(workload_names())
     assert (len(of) > 1) == (name == baselines.TOGETHER)
-    assert kept.get("history", False) == (name != workload)
+    assert kept.get("with_history", False) == (name != workload)
     found = baselines.best_constants(of, with_history=name != workload)
     assert found
     assert (" with history" in found.source) == (name != workload)

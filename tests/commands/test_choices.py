@@ -284,7 +284,7 @@ def test_help_explains_every_flag(command: str) -> None:
     assert [
         name
         for name, entry in explained.items()
-        if not re.search(r"[a-z]{2,}.*[\w>]\.\s*$", entry, re.DOTALL)
+        if not re.search(r"[a-z]{2,}.*[\w>)]\.\s*$", entry, re.DOTALL)
     ] == []
 
 

@@ -55,7 +55,7 @@ def test_constants_are_kept_with_their_source(tmp_path: Path) -> None:
     keep_constants.main([str(run), "--workload", "mixed", "--out", str(tmp_path)])
     kept = json.loads((tmp_path / "mixed.json").read_text(encoding="utf-8"))
     assert "--search 1.0" in kept["command"]
-    assert (kept["history"], kept["seed"]) == (False, 0)
+    assert (kept["with_history"], kept["seed"]) == (False, 0)
     assert kept.keys() >= {"physics", "streams", "commit", "episodes", "validation", "windows"}
     assert set(kept["weights"]) == {each.name for each in RULE_PARAMETERS if each.scale > 0}
     assert isinstance(baselines.vary(Rule(), **kept["weights"]), Rule)

@@ -111,13 +111,13 @@ def test_of_numbers_the_low_or_the_high_ones_are_best() -> None:
 def test_policies_without_their_lever_are_named(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert output_of(capsys, ["--policy", "fifo", "coda", "xonar", "edf", "srtf", *flags])[0] == 0
     said = (Path(flags[-1]) / run_folder.NOTES).read_text(encoding="utf-8")
-    assert "The same as fifo in every window: coda, xonar, edf." in said
-    assert "coda (no cores among the parts of physics); xonar (no sharing among the parts of physics)" in said
+    assert "Identical to fifo in all windows: coda, xonar, edf." in said
+    assert "coda (physics without cores); xonar (physics without sharing)" in said
     assert "edf (no deadlines)" in said
     kept = [each for each in flags[:-1] if not each.startswith("--physics")]
     other = [*kept, f"{flags[-1]}2", "--physics", "memory,sharing"]
     assert output_of(capsys, ["--policy", "fifo", "xonar", *other])[0] == 0
-    assert "lever is off" not in (Path(f"{flags[-1]}2") / run_folder.NOTES).read_text(encoding="utf-8")
+    assert "Reduced to" not in (Path(f"{flags[-1]}2") / run_folder.NOTES).read_text(encoding="utf-8")
 
 
 def test_every_lever_is_one_that_a_scenario_can_have() -> None:

@@ -120,7 +120,7 @@ def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ("busi", r"scenario 'busi': expected a dict of .* by workload='busi'; did you mean 'busy'\?"),
+        ("busi", r"scenario 'busi': expected a dict of fields; .* as workload='busi'; did you mean 'busy'\?"),
         ({"workload": "busy"}, "'workload' is not one of its fields; pass it as the keyword workload="),
         (3, "3: expected a dict of fields of Scenario"),
     ],
