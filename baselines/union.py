@@ -23,7 +23,7 @@ It makes no claim of its own: it combines what the papers do one by one, where a
 Co-located jobs are taken to slow each other down by the demand beyond a GPU (`--contention-form excess`), with the
 figures of `mixed`; where they take turns they cost each other more, so GPUs are shared up to a demand of 1.7 only.
 
-Our choice: how they fit together, and the price of a GPU (`simulator.kernel.rule.offers`). Left out: workers on CPU
+Our choice: how they fit together, and the price of a GPU (`simulator.kernel.union.candidates`). Left out: workers on CPU
 cores, which could win .5 % at most (`docs/negative_results.md`); servers for which a fair share of the cores is
 not enough; types of GPU for jobs of more than 16 GPUs that no node has. The defaults were found on training windows,
 at first of `mixed` (`docs/mixed.md`), then of nine workloads (`docs/learning.md`).
