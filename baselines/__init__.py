@@ -1,6 +1,6 @@
 """Policies without learning, one module each: `policy` is a `Ranking`, a function of the view, or a class.
 
-`fifo` is `baselines/fifo.py`; a policy may be compiled (`simulator.kernel.cluster.decided`), like
+`fifo` is `baselines/fifo.py`; a policy may be compiled (`simulator.kernel.cluster.plan`), like
 `tiresias`. Other packages add policies by entry points in the group
 `gpu_cluster_gym.policies`: a policy, or a module that defines `policy`.
 

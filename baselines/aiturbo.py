@@ -19,7 +19,8 @@ from typing import Literal
 import numpy as np
 
 from gpu_cluster_gym.simulator.compiled_policy import CompiledPolicy, Kernel
-from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, NOBODY, QUEUED, RUNNING, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     ASKS,
     DONE,
     Fields,
@@ -30,7 +31,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     entry,
     next_plan,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, NOBODY, QUEUED, RUNNING, Tier
 from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
 from gpu_cluster_gym.simulator.kernel.rounds import elastic
 from gpu_cluster_gym.simulator.kernel.rounds.grants import (

@@ -26,7 +26,9 @@ from functools import cache
 import numpy as np
 
 from gpu_cluster_gym.simulator.compiled_policy import CompiledPolicy, Kernel
-from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, RUNNING, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.legality import list_queued
+from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     ACTION_FIELDS,
     AGAIN,
     ASKS,
@@ -42,8 +44,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     next_plan,
     propose,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, RUNNING, Tier
-from gpu_cluster_gym.simulator.kernel.cluster.legality import list_queued
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 from gpu_cluster_gym.simulator.kernel.cores.sharing import (
     CORE_FIELDS,

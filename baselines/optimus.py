@@ -14,7 +14,8 @@ from functools import cache
 import numpy as np
 
 from gpu_cluster_gym.simulator.compiled_policy import CompiledPolicy, Kernel
-from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import CLOSED, MAX_SERVERS, OPEN, SERVER_CORES, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     ASKS,
     DONE,
     Fields,
@@ -24,7 +25,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     entry,
     next_plan,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import CLOSED, MAX_SERVERS, OPEN, SERVER_CORES, Tier
 from gpu_cluster_gym.simulator.kernel.cluster.queues import remaining_now
 from gpu_cluster_gym.simulator.kernel.rounds import elastic
 from gpu_cluster_gym.simulator.kernel.rounds.grants import NOT_LISTED, feeding_cores

@@ -16,7 +16,9 @@ import numpy as np
 
 from gpu_cluster_gym.baselines.las import LIMITS
 from gpu_cluster_gym.simulator.compiled_policy import CompiledPolicy, Kernel
-from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_LEVELS, QUEUED, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.legality import list_queued_or_running
+from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     ASKS,
     DONE,
     Fields,
@@ -27,8 +29,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     entry,
     next_plan,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_LEVELS, QUEUED, Tier
-from gpu_cluster_gym.simulator.kernel.cluster.legality import list_queued_or_running
 from gpu_cluster_gym.simulator.kernel.cluster.queues import ran_now
 from gpu_cluster_gym.simulator.kernel.rounds import priority
 from gpu_cluster_gym.simulator.priority_rounds import ROUND_S

@@ -22,7 +22,7 @@ from gpu_cluster_gym.simulator.kernel.moves import move_steps
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MAX_MOVES, list_dtype
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
-from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, RunsWhole, Wait
+from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, RunsCompiled, Wait
 from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arrivals_per_decision, memory_of
 from gpu_cluster_gym.simulator.slots import Slots
 from gpu_cluster_gym.simulator.source import source_of
@@ -114,7 +114,7 @@ class PlainAgent:
 
 
 @dataclass
-class MovesAgent(RunsWhole):
+class MovesAgent(RunsCompiled):
     """An agent of the action `moves`; the kernel runs the episode and calls it at each choice.
 
     default_weights: weights of the rule that lists the moves, and makes those that are not chosen. The other fields are
@@ -139,14 +139,14 @@ class MovesAgent(RunsWhole):
         """Raise ValueError: the agent cannot be called move by move."""
         raise ValueError("an agent of action 'moves' runs inside the kernel: use `run` without step_by_step")
 
-    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end; return whether every job ended. RuntimeError if the episode never ends."""
         for _ in self.by_instants(states, jobs, histories):
             pass
         return bool(states["num_done"][0] == states["num_jobs"][0])
 
     def by_instants(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> Iterator[None]:
-        """Run the first record like `run_whole`, and yield at the end of each instant."""
+        """Run the first record like `run_compiled`, and yield at the end of each instant."""
         memory, lists = memory_of(self._rule, states, jobs, histories), np.zeros(1, list_dtype())
         reference, written = _without_reference(len(jobs))
         chosen, more = np.full(1, -1), written.more

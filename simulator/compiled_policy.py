@@ -1,4 +1,4 @@
-"""Policies whose plans are compiled (`simulator.kernel.cluster.decided`): memory, actions, and whole runs."""
+"""Policies whose plans are compiled (`simulator.kernel.cluster.plan`): memory, actions, and whole runs."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     AGAIN,
     ASKS,
     CORES,
@@ -17,13 +18,12 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     WAIT,
     tier_of,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, Tier
 from gpu_cluster_gym.simulator.policy import (
     Action,
     Placement,
     Preempt,
     Resize,
-    RunsWhole,
+    RunsCompiled,
     Start,
     Throttle,
     Wait,
@@ -46,7 +46,7 @@ class Kernel(NamedTuple):
     run: Callable[..., int]
 
 
-class CompiledPolicy(RunsWhole):
+class CompiledPolicy(RunsCompiled):
     """A policy whose plan is compiled; its memory, a record, is made when the first episode is seen."""
 
     kernel: ClassVar[Kernel]
@@ -87,7 +87,7 @@ class CompiledPolicy(RunsWhole):
         self._next += 1
         return decode_action(memory[0], self._next - 1)
 
-    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Play the episode of the first record to its end inside the kernel; return whether all jobs ended."""
         memory = self.memory(states)
         view = None

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, tier_of
 from gpu_cluster_gym.simulator.kernel.cluster.layout import Tier
+from gpu_cluster_gym.simulator.kernel.cluster.plan import CORES, tier_of
 from gpu_cluster_gym.simulator.kernel.cores import sharing
 from gpu_cluster_gym.simulator.kernel.cores.sharing import (
     DROP,

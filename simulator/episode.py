@@ -11,7 +11,6 @@ from gpu_cluster_gym.simulator.cluster import Cluster
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.history import History, records_of
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster.decided import tier_of
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     DISCIPLINES,
     EASY,
@@ -23,6 +22,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     PLACEMENTS,
     state_dtype,
 )
+from gpu_cluster_gym.simulator.kernel.cluster.plan import tier_of
 from gpu_cluster_gym.simulator.kernel.initial_state import fresh
 from gpu_cluster_gym.simulator.kernel.union.estimates import history_dtype
 from gpu_cluster_gym.simulator.kernel.union.weights import memory_dtype
@@ -33,7 +33,7 @@ from gpu_cluster_gym.simulator.policy import (
     Preempt,
     Ranking,
     Resize,
-    RunsWhole,
+    RunsCompiled,
     Start,
     Throttle,
     Wait,
@@ -186,7 +186,7 @@ class Episode:
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
 
-    def run_whole(self, policy: Ranking | RunsWhole, account: "Account | None" = None) -> bool:
+    def run_compiled(self, policy: Ranking | RunsCompiled, account: "Account | None" = None) -> bool:
         """Run a ranking, or another compiled policy, inside the kernel to the end of the episode.
 
         account: records what happens. Return False, with nothing done, where that requires asking step by step.
@@ -195,7 +195,7 @@ class Episode:
             adopt(self.states, 0, self.jobs, policy)
             ended = account.run_rule(self) if account else calls.run_rule(self.states, 0, self.jobs)
         elif account is None:
-            ended = policy.run_whole(self.states, self.jobs, self.histories)
+            ended = policy.run_compiled(self.states, self.jobs, self.histories)
         else:
             instants = policy.by_instants(self.states, self.jobs, self.histories)
             if instants is None:
@@ -296,7 +296,11 @@ def run(
             )
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)
-    if isinstance(policy, Ranking | RunsWhole) and not step_by_step and episode.run_whole(policy, account):
+    if (
+        isinstance(policy, Ranking | RunsCompiled)
+        and not step_by_step
+        and episode.run_compiled(policy, account)
+    ):
         return episode
     ask = asking(policy, episode)
     waits = Wait()

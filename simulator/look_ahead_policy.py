@@ -15,7 +15,7 @@ from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.moves import rollouts
 from gpu_cluster_gym.simulator.kernel.moves.move_list import list_dtype
 from gpu_cluster_gym.simulator.kernel.moves.rollouts import RolloutBuffers, RolloutOptions
-from gpu_cluster_gym.simulator.policy import Action, RunsWhole
+from gpu_cluster_gym.simulator.policy import Action, RunsCompiled
 from gpu_cluster_gym.simulator.rule_policy import Rule, Steered, memory_of
 from gpu_cluster_gym.simulator.source import source_of
 
@@ -26,7 +26,7 @@ __all__ = ["Labels", "LookAhead", "label"]
 
 
 @dataclass(frozen=True)
-class LookAhead(RunsWhole):
+class LookAhead(RunsCompiled):
     """The choice of a rule, unless another move is better in sampled futures; ValueError for an option out of bounds.
 
     rule: the base policy, which also continues after each move that is tried. A steered rule continues with its current
@@ -86,7 +86,7 @@ class LookAhead(RunsWhole):
         kind = rollouts.next_move(source.states, source.jobs, *source.room, self.options)
         return next_listed(source.rule_memory, kind)
 
-    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end; return whether every job finished."""
         return run_with_memory(self, states, jobs, memory_of(self.start, states, jobs, histories, rows=2))
 
@@ -128,7 +128,7 @@ class Labels(NamedTuple):
 
 
 def run_with_memory(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> bool:
-    """Run the policy to the end with this memory, (2,), which then holds its counters; return as `run_whole` does."""
+    """Run the policy to the end with this memory, (2,), which then holds its counters; return as `run_compiled` does."""
     act_until = partial(
         rollouts.act_until, states, jobs, *rollout_workspace(states, jobs, memory), policy.options
     )

@@ -121,7 +121,7 @@ class Ranking:
         return view.next_move(self)
 
 
-class RunsWhole(ABC):
+class RunsCompiled(ABC):
     """A policy that can run inside the kernel to the end; asked step by step it does the same."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class RunsWhole(ABC):
         """Return the next action of this instant."""
 
     @abstractmethod
-    def run_whole(self, states: "np.ndarray", jobs: "np.ndarray", histories: "np.ndarray") -> bool:
+    def run_compiled(self, states: "np.ndarray", jobs: "np.ndarray", histories: "np.ndarray") -> bool:
         """Run the first record to its end; return whether every job ended.
 
         histories: records of run-time predictions.
@@ -138,7 +138,7 @@ class RunsWhole(ABC):
     def by_instants(
         self, states: "np.ndarray", jobs: "np.ndarray", histories: "np.ndarray"
     ) -> Iterator[None] | None:
-        """Return an iterator that runs like `run_whole` and stops at the end of each instant, for an account.
+        """Return an iterator that runs like `run_compiled` and stops at the end of each instant, for an account.
 
         None means that the policy must be asked step by step for that.
         """

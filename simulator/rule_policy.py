@@ -24,7 +24,7 @@ from gpu_cluster_gym.simulator.kernel.union.weights import (
     RuleParameters,
     init_memory,
 )
-from gpu_cluster_gym.simulator.policy import Action, RunsWhole
+from gpu_cluster_gym.simulator.policy import Action, RunsCompiled
 from gpu_cluster_gym.simulator.source import Source, source_of
 from gpu_cluster_gym.simulator.speed_model import fit
 
@@ -40,7 +40,7 @@ Choose = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Rule(RuleParameters, RunsWhole):
+class Rule(RuleParameters, RunsCompiled):
     """The rule `union` with these weights; see `RuleParameters`. ValueError if one is out of bounds."""
 
     def __call__(self, view: "View") -> Action:
@@ -53,7 +53,7 @@ class Rule(RuleParameters, RunsWhole):
             )
         return next_move(source)
 
-    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end; return whether every job finished."""
         memory = memory_of(self, states, jobs, histories)
         return bool(decide.run_until(states, 0, memory, 0, jobs, np.inf))
@@ -166,7 +166,7 @@ class Offsets:
         )
 
 
-class Steered(RunsWhole):
+class Steered(RunsCompiled):
     """The rule with weights chosen by the load, at the first instant and after every `every` arrivals.
 
     Since decisions follow arrivals, a policy that was trained on windows decides as often per job on a trace of any
@@ -184,7 +184,7 @@ class Steered(RunsWhole):
         self.update_weights(source, self.key, rows=1)
         return next_move(source)
 
-    def run_whole(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end, inside the kernel; return whether every job finished."""
         memory = memory_of(self.offsets.start, states, jobs, histories)
         return self.run_intervals(

@@ -11,7 +11,7 @@ time of FIFO on a whole trace and half of that of a threshold policy. Functions 
 declared `allocating`; entries always may allocate.
 
 A policy outside the kernel, such as `baselines.tiresias`, may be compiled with the same decorators, which it imports
-from `simulator.kernel.cluster.decided`. Numba compiles such a file again when it is edited. As it looks at that file
+from `simulator.kernel.cluster.plan`. Numba compiles such a file again when it is edited. As it looks at that file
 alone, functions in it may call each other and the kernel, but no compiled function elsewhere (TypeError).
 
 Each function is optimised once and then linked (`_linking`), which depends on Numba's internals. Under an

@@ -26,7 +26,7 @@ from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel._compile import CACHE
 from gpu_cluster_gym.simulator.kernel._pipeline import say
 from gpu_cluster_gym.simulator.kernel.cluster import legality
-from gpu_cluster_gym.simulator.policy import Ranking, RunsWhole
+from gpu_cluster_gym.simulator.policy import Ranking, RunsCompiled
 from gpu_cluster_gym.simulator.source import source_of
 from tests.cases import tiny
 from tests.cases.mixed_jobs import OUTAGES, Whims, mixed_table, workload
@@ -56,7 +56,7 @@ def play_policy(name: str) -> None:
     """Let a policy act, also step by step if it would run compiled."""
     policy = baselines.load(name)
     run(made := baselines.make(policy), episode(), oracle=True)
-    if isinstance(made, RunsWhole):
+    if isinstance(made, RunsCompiled):
         run(baselines.make(policy), episode(), step_by_step=True)
 
 

@@ -10,7 +10,7 @@ from gpu_cluster_gym.envs.moves import MovesBatch
 from gpu_cluster_gym.envs.windows import PreparedWindow
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
-from gpu_cluster_gym.simulator.kernel.cluster.decided import CORES, THROTTLE
+from gpu_cluster_gym.simulator.kernel.cluster.plan import CORES, THROTTLE
 from gpu_cluster_gym.simulator.vocabulary import RUNNING
 from gpu_cluster_gym.workloads import named, windows
 from tests.environment.test_moves import FEW, choose, one, opening

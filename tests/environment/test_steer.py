@@ -231,7 +231,7 @@ def test_a_policy_is_not_cut_however_many_instants_it_takes() -> None:
     episode = load.episode()
     episode.states["instant"] += many
     steered = Steered(Offsets(Rule(), WEIGHTS), batch.every, lambda seen: np.zeros(len(WEIGHTS)))
-    assert steered.run_whole(episode.states, episode.jobs, episode.histories)
+    assert steered.run_compiled(episode.states, episode.jobs, episode.histories)
 
 
 def test_long_jobs_that_queue_are_not_cut_for_the_ticks_that_pass(tmp_path: Path) -> None:

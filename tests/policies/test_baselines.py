@@ -22,7 +22,7 @@ from gpu_cluster_gym.simulator.cluster import Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
-from gpu_cluster_gym.simulator.policy import Policy, Ranking, RunsWhole
+from gpu_cluster_gym.simulator.policy import Policy, Ranking, RunsCompiled
 from tests.accounts.room_by_hand import cheapest
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"
@@ -75,7 +75,7 @@ def test_a_file_has_one_policy_and_is_short(name: str) -> None:
     assert len(re.findall(r"^(?:def |class )?policy\b", source, re.MULTILINE)) == 1
     assert len(source.partition("\nGRID =")[0].splitlines()) <= (MAX_LINES | COMPILED).get(name, OTHERS)
     policy = load(name)
-    assert isinstance(policy, Ranking | RunsWhole) or inspect.isfunction(policy) or inspect.isclass(policy)
+    assert isinstance(policy, Ranking | RunsCompiled) or inspect.isfunction(policy) or inspect.isclass(policy)
 
 
 def test_names_are_had_without_the_compiler() -> None:

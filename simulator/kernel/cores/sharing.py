@@ -11,7 +11,8 @@ from functools import cache
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, OPEN, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     CORES,
     LIST_FIELDS,
     START,
@@ -20,7 +21,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     dtype_of,
     propose,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, OPEN, Tier
 from gpu_cluster_gym.simulator.kernel.cluster.readings import drawn_read, read_bandwidth
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 from gpu_cluster_gym.simulator.kernel.cores.tuning import (

@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields
 from gpu_cluster_gym.simulator.kernel.cluster.layout import RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.plan import Fields
 from gpu_cluster_gym.simulator.kernel.cluster.readings import busy_read, is_short_of_bandwidth, read_bandwidth
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 

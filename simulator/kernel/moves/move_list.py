@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster import decided, events, legality
+from gpu_cluster_gym.simulator.kernel.cluster import events, legality, plan
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     MAX_SHARE,
     MIN_CORES,
@@ -523,7 +523,7 @@ def add_shrink(s, jobs, m, v, job, max_moves):
 def is_division(m):
     """Return whether the proposal of `union` is about cores or a throttle alone."""
     last = m.move_kind[m.num_moves - 1]
-    return last in (decided.CORES, decided.THROTTLE)
+    return last in (plan.CORES, plan.THROTTLE)
 
 
 @compiled
@@ -544,8 +544,8 @@ def new_value(s, kind, job):
 @compiled
 def propose_core_move(s, m, kind, job):
     """Propose such a move."""
-    act = decided.THROTTLE if kind in (THROTTLE, RELEASE) else decided.CORES
-    decided.propose(m, act, job, new_value(s, kind, job))
+    act = plan.THROTTLE if kind in (THROTTLE, RELEASE) else plan.CORES
+    plan.propose(m, act, job, new_value(s, kind, job))
 
 
 @compiled

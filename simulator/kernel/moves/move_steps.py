@@ -7,10 +7,10 @@ throttles unless asked for. An agent that always takes the choice of `union` doe
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster import decided, events
-from gpu_cluster_gym.simulator.kernel.cluster.decided import carry_out_next
+from gpu_cluster_gym.simulator.kernel.cluster import events, plan
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel.cluster.plan import carry_out_next
 from gpu_cluster_gym.simulator.kernel.moves.move_list import (
     DISPLACE,
     DIVIDE,
@@ -63,7 +63,7 @@ def list_own_choice(s, jobs, m, v):
     """List the proposal of `union` first, and withdraw it."""
     last = m.num_moves - 1
     kind, job = m.move_kind[last], m.move_job[last]
-    if m.pending_job != NOBODY and kind == decided.PAUSE:
+    if m.pending_job != NOBODY and kind == plan.PAUSE:
         too_many = m.num_pending > MAX_NAMED_GPUS
         own = append_move(v, DISPLACE, m.pending_job, m.pending_gpus[: 0 if too_many else m.num_pending], 1)
         v.seating[own] = PLACED if too_many else NAMED
@@ -76,7 +76,7 @@ def list_own_choice(s, jobs, m, v):
     else:
         unnamed = m.is_placed or m.num_gpus > MAX_NAMED_GPUS
         gpus = m.gpus[: 0 if unnamed else m.num_gpus]
-        own = append_move(v, START if kind == decided.START else MOVE, job, gpus, 1)
+        own = append_move(v, START if kind == plan.START else MOVE, job, gpus, 1)
         v.servers[own] = m.servers
         if unnamed:
             v.seating[own] = PLACED if m.is_placed else SEATED
@@ -123,7 +123,7 @@ def propose_listed(s, jobs, m, v, k):
     elif kind == DISPLACE:
         propose_pauses(m, job, gpus, servers, v.victims[k, : v.num_victims[k]])
     elif kind == PAUSE:
-        decided.propose(m, decided.PAUSE, job, 0.0)
+        plan.propose(m, plan.PAUSE, job, 0.0)
     elif v.seating[k] == SEATED:
         propose_many_gpus(s, jobs, m, kind, job)
     elif kind == MOVE:
@@ -135,7 +135,7 @@ def propose_listed(s, jobs, m, v, k):
     elif len(gpus) == 0:
         m.num_gpus = 0
         m.node = v.node[k]
-        decided.propose(m, decided.START, job, 0.0)
+        plan.propose(m, plan.START, job, 0.0)
     else:
         note_placement(jobs, m, job, gpus, servers)
         propose_start(s, jobs, m, job)

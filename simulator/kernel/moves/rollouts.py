@@ -17,9 +17,9 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster import events
-from gpu_cluster_gym.simulator.kernel.cluster.decided import WAIT as NOTHING
-from gpu_cluster_gym.simulator.kernel.cluster.decided import carry_out_next
 from gpu_cluster_gym.simulator.kernel.cluster.events import HORIZON, discounted, step_cost
+from gpu_cluster_gym.simulator.kernel.cluster.plan import WAIT as NOTHING
+from gpu_cluster_gym.simulator.kernel.cluster.plan import carry_out_next
 from gpu_cluster_gym.simulator.kernel.cluster.readings import WORD, mixed
 from gpu_cluster_gym.simulator.kernel.moves.beliefs import sample_belief
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MAX_MOVES, WAIT, clear_list, list_moves

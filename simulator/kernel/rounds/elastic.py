@@ -15,10 +15,10 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import events
-from gpu_cluster_gym.simulator.kernel.cluster.decided import MOVE, PAUSE, PLAN_FIELDS, START, Fields, act
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, NOBODY, PAUSING, QUEUED, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, why_no_move, why_no_start
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.plan import MOVE, PAUSE, PLAN_FIELDS, START, Fields, act
 from gpu_cluster_gym.simulator.kernel.rounds import grants
 from gpu_cluster_gym.simulator.kernel.rounds.grants import (
     ROUNDING,

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
-from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     LOADING,
     MAX_SHARE,
@@ -26,6 +25,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     WORKER_CORES,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node
+from gpu_cluster_gym.simulator.kernel.cluster.plan import Fields
 from gpu_cluster_gym.simulator.kernel.union.job_shapes import iteration_seconds
 
 ROUNDING = 1e-6  # of sums of cores

@@ -11,7 +11,10 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster import events
-from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PAUSING, RUNNING, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, may_start, waits_for_gpus, why_no_start
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     ASKS,
     DONE,
     PAUSE,
@@ -23,9 +26,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     dtype_of,
     next_plan,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PAUSING, RUNNING, Tier
-from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, may_start, waits_for_gpus, why_no_start
-from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.rankings.granting import GPUS, VICTIMS, find_grant, note_who_runs
 from gpu_cluster_gym.simulator.kernel.rounds.rechecks import wait_for_event, wait_for_recheck
 

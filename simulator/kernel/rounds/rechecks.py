@@ -8,9 +8,9 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import events
-from gpu_cluster_gym.simulator.kernel.cluster.decided import START, act
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY, QUEUED
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel.cluster.plan import START, act
 from gpu_cluster_gym.simulator.kernel.rankings.granting import place_on
 
 RECHECK_S = 60.0  # our choice; agents may wait as long

@@ -11,7 +11,12 @@ from functools import cache
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, LOADING, NOBODY, QUEUED, RUNNING, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, may_start, why_no_move, why_no_start
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_free
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
+from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     ASKS,
     DONE,
     MOVE,
@@ -24,11 +29,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     dtype_of,
     next_plan,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, LOADING, NOBODY, QUEUED, RUNNING, Tier
-from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, may_start, why_no_move, why_no_start
-from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_free
-from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
-from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
 from gpu_cluster_gym.simulator.kernel.rankings.granting import make_room, place_on
 from gpu_cluster_gym.simulator.kernel.rankings.room import EPS
 from gpu_cluster_gym.simulator.kernel.rounds.rechecks import (

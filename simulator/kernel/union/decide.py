@@ -8,7 +8,9 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster import events, legality, pausing
-from gpu_cluster_gym.simulator.kernel.cluster.decided import (
+from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     CORES,
     MOVE,
     PAUSE,
@@ -17,8 +19,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.decided import (
     carry_out_next,
     propose,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
-from gpu_cluster_gym.simulator.kernel.cluster.placement import place
 from gpu_cluster_gym.simulator.kernel.cores.sharing import (
     LEVELS,
     WHOLE,

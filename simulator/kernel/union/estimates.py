@@ -39,8 +39,8 @@ from functools import cache
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY, QUEUED
+from gpu_cluster_gym.simulator.kernel.cluster.plan import Fields
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now, remaining_now
 from gpu_cluster_gym.simulator.kernel.cluster.readings import is_informative, reading
 from gpu_cluster_gym.simulator.kernel.cores.tuning import between, wanted_by_trial

@@ -13,10 +13,10 @@ times are estimates.
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled
-from gpu_cluster_gym.simulator.kernel.cluster.decided import PAUSE, propose
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, QUEUED, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
 from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import TIME_MARGIN_S
+from gpu_cluster_gym.simulator.kernel.cluster.plan import PAUSE, propose
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
 from gpu_cluster_gym.simulator.kernel.rankings.room import (
     Pool,

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.decided import Fields, dtype_of, tier_of
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.plan import Fields, dtype_of, tier_of
 from gpu_cluster_gym.simulator.kernel.cores.sharing import CORE_FIELDS, init_tuning
 from gpu_cluster_gym.simulator.kernel.union.estimates import BATCH_FIELDS, HISTORY_FIELDS
 from gpu_cluster_gym.simulator.kernel.union.job_shapes import MAX_NAMED_GPUS
