@@ -220,14 +220,18 @@ class Batch(ABC):
         return {"observations": seen, "action_mask": self.masks()} if self.mask_in_observation else seen
 
     def info(self) -> Info:
-        """Return the information of every step, an array over the environments for each key."""
+        """Return the information of every step, a new array over the environments for each key."""
+        return {name: values.copy() for name, values in self.current_info().items()}
+
+    def current_info(self) -> Info:
+        """Return the same without copies: arrays that the next step may change."""
         return {
             "action_mask": self.masks(),
-            "agrees": self.agrees.copy(),
-            "elapsed": self.elapsed_s.copy(),
-            "illegal": self.num_illegal.copy(),
-            "scale": self.scale.copy(),
-            "split": self._splits.copy(),
+            "agrees": self.agrees,
+            "elapsed": self.elapsed_s,
+            "illegal": self.num_illegal,
+            "scale": self.scale,
+            "split": self._splits,
             "unseen": self.num_unseen(),
             "window": self.numbers[self.window],
         }

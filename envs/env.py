@@ -92,7 +92,7 @@ class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
 
     def _seen(self) -> tuple[Any, dict[str, Any]]:
         """Return the observation and the info, and render to a live window."""
-        info = {name: values[0] for name, values in self.batch.info().items()}
+        info = {name: values[0] for name, values in self.batch.current_info().items()}
         if isinstance(self.action_space, MaskedDiscrete):
             self.action_space.mask = info["action_mask"].copy()
         if self._screen.is_live:
@@ -261,6 +261,7 @@ class PlainBatch(Batch):
         self._rows = np.zeros((count, size), np.float32)
         self._masks = np.zeros((count, actions.wait + 1), np.int8)
         self.outcomes = np.zeros((count, len(stepping.OUTCOME)))
+        self._max_instants = np.zeros(count)
         self._own_episode: Episode | None = None
         self.seen_parts, self.seen_space = (
             self._observation.parts(self.sizes),
@@ -291,6 +292,7 @@ class PlainBatch(Batch):
         for known in ("known", "run_time_key", "running_key"):
             self._caches[known][e] = 0
         self.scale[e] = self.total[e] = prepared.reference_mean_jct_s
+        self._max_instants[e] = MAX_INSTANTS_PER_JOB * len(prepared.workload.jobs)
         self.refresh(e)
 
     def refresh(self, e: int) -> None:
@@ -347,8 +349,8 @@ class PlainBatch(Batch):
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
         terminated = self.outcomes[:, DONE] > 0
-        long = self.outcomes[:, INSTANTS] >= MAX_INSTANTS_PER_JOB * self.states["num_jobs"][: self.count]
-        return terminated, ~terminated & ((self.outcomes[:, ENDLESS] > 0) | long)
+        truncated = (self.outcomes[:, ENDLESS] > 0) | (self.outcomes[:, INSTANTS] >= self._max_instants)
+        return terminated, truncated & ~terminated
 
     def observe(self) -> Any:
         """Return the current observations without masks, as new arrays."""

@@ -119,8 +119,8 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
 
     def info(self) -> Info:
         """Return the current information, as new arrays."""
-        info = self.batch.info()
-        return info | {f"_{name}": np.ones(self.num_envs, bool) for name in info}
+        info, present = self.batch.info(), np.ones((8, self.num_envs), bool)
+        return info | {f"_{name}": present[k] for k, name in enumerate(info)}
 
     def action_masks(self) -> np.ndarray:
         """Return the legal actions: bool (num_envs, actions); all True for continuous actions."""
