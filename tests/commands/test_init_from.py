@@ -1,4 +1,4 @@
-"""`train_agent.py --init-from` trains from other policies; `benchmarks/keep_constants.py` keeps found constants."""
+"""`train_agent.py --init-from` trains from other policies; `python -m benchmarks.keep_constants` keeps constants."""
 
 import json
 from pathlib import Path
@@ -64,5 +64,5 @@ def test_constants_are_kept_with_their_source(tmp_path: Path) -> None:
 def test_an_agent_of_ppo_is_no_search(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert trained(tmp_path, "--out", str(run), "--search", "0") == 0
-    with pytest.raises(ValueError, match="expected an agent of --action steer with --search 1"):
+    with pytest.raises(ValueError, match="RUN requires an agent trained with --action steer --search 1"):
         keep_constants.main([str(run), "--workload", "mixed", "--out", str(tmp_path)])

@@ -18,7 +18,7 @@ from benchmarks.public_simulators import (
     by_job,
     compared,
     for_them,
-    in_whole,
+    in_whole_units,
     main,
     our_ends,
     their_ends,
@@ -124,7 +124,7 @@ def test_each_job_must_have_ended_once(ended: list[int]) -> None:
 
 def test_jobs_run_for_whole_seconds_no_two_alike_on_whole_nodes() -> None:
     columns = {"submit_s": [7.5, 8.4, 9.6], "num_gpus": [8, 9, 3], "duration_s": [4.2, 3.0, 4.9]}
-    made = in_whole(pd.DataFrame(columns))
+    made = in_whole_units(pd.DataFrame(columns))
     assert made["submit_s"].tolist() == [0, 0, 2]
     assert made["num_gpus"].tolist() == [8, 16, 3]
     assert made["duration_s"].tolist() == made["profiled_duration_s"].tolist() == [5, 3, 6]
