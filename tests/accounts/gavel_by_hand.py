@@ -127,10 +127,10 @@ class GavelByHand:
 
 
 def take(view: "View", kinds: KindsByHand, turns: Sequence[Turn], *, pausing: bool) -> Iterator[Action]:
-    """Yield the pauses, moves and starts of this instant, each of which is to be made before the next is asked for.
+    """Yield the pauses, moves and starts of this instant; each must be applied before the next is requested.
 
-    turns: in order, any number of a job, of which the first for which there is room counts. A job that runs on that
-    kind keeps its GPUs. pausing: whether running jobs may be paused, and go to another kind.
+    turns: in order; a job may have several, of which the first that fits counts. A job that runs on that kind keeps its
+    GPUs. pausing: whether running jobs may be paused, and moved to another kind.
     """
     on, hopeless = kinds.held(view).tolist(), set[tuple[int, int, float, bytes]]()
     num_gpus, cores = view.jobs.num_gpus.tolist(), view.jobs.cores_each.tolist()

@@ -81,7 +81,7 @@ class Ledger(NamedTuple):
 
 
 def grants(view: "View", requests: Sequence[Request], *, pausing: bool = True) -> Iterator[Action]:
-    """Yield the pauses and starts of this instant, each of which is to be made before the next is asked for.
+    """Yield the pauses and starts of this instant, each of which must be applied before the next is requested.
 
     requests: of queued and running jobs, in order; a job that runs and has no request keeps what it has.
     pausing: whether running jobs may be paused; else they keep what they have.
@@ -137,10 +137,10 @@ def _with_servers(view: "View", request: Request, placement: Placement) -> Place
 
 
 def make_room(view: "View", request: Request, ledger: Ledger, among: np.ndarray | None = None) -> Room | None:
-    """Find GPUs for a job: free ones, ones that are being freed, and those of as few of some jobs as will do.
+    """Find GPUs for a job: free ones, ones that are being freed, and those of a minimum number of victims.
 
-    among: of each node, whether it will do; None for all. Exact on one node; a gang on several takes the best node for
-    each part. None where there is no room, or where a node would lack the cores that the job asks for.
+    among: whether each node is allowed; None for all. Exact on one node; a gang on several takes the best node for each
+    part. None if the job does not fit, or if a node would lack the cores that it requests.
     """
     if not request.gpus or not (any(ledger.held) or len(view.pausing)):
         return None

@@ -51,7 +51,7 @@ class Room:
         self._left = len(self._kind)
 
     def grant(self, request: Request) -> Grant | None:
-        """Give a job the first of its shapes for which there is room, or what it has if that is not given away."""
+        """Give a job the first of its shapes that fits, or its current GPUs if they are not given away."""
         if request.job in self._held:
             shapes = [*request.shapes, self._shape[request.job]]
         else:

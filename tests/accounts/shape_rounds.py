@@ -1,12 +1,12 @@
 """A plan of shapes carried out in plain Python: jobs keep their GPUs, pause, restart in another shape or start.
 
-A policy says in which order jobs come and, for each, which shapes would do, the best first. One pass in that order
-gives each job the first shape for which there is room on GPUs, and cores, that no job before it has been given: its own
-first, then free ones, then those that pauses in flight will free, then those of the jobs that come last. A job stays on
-the node where it disturbs fewest others, and among those where least is left; jobs with parameter servers, which are as
-fast wherever their workers are, and those larger than any node are spread where one node has no room. Then running jobs
-that got nothing are paused, those whose shape or GPUs have changed are restarted, and queued ones start; no other
-job is touched. CPU jobs start where they fit.
+A policy orders the jobs and, for each, the acceptable shapes, best first. One pass in that order gives each job the
+first shape that fits on GPUs and cores that no earlier job was given: its own GPUs first, then free ones, then those
+that pauses in flight will free, then those of the last jobs. A job goes to the node where it displaces fewest others,
+and among those to the fullest. Jobs with parameter servers, whose speed does not depend on the nodes of their workers,
+and jobs larger than any node are spread if no node can hold them. Then running jobs without a grant are paused, those
+with another shape or other GPUs are restarted, and queued ones start; no other job is changed. CPU jobs start where
+they fit.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -27,7 +27,7 @@ def bound(jobs: np.ndarray, gpus: int = 1, cluster: Cluster | None = None, **phy
 
 
 def episodes(seeds: range, count: int) -> Iterator[Episode]:
-    """Yield those that can run of some random episodes with so many jobs."""
+    """Yield random episodes with `count` jobs, skipping those with a job that can never run."""
     for seed in seeds:
         try:
             yield some(seed, count)

@@ -1,4 +1,4 @@
-"""AITurbo and Optimus, and the walk that finds them room, do what is claimed of them on cases known by hand."""
+"""AITurbo, Optimus and the search for their GPUs behave as claimed on cases worked by hand."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -53,7 +53,7 @@ def until(policy: Policy, episode: Episode, time: float) -> list[Any]:
     return made
 
 
-# Room.
+# Search for GPUs.
 
 
 def room(episode: Episode, order: list[int], movable: dict[int, Shape] | None = None) -> Room:

@@ -126,7 +126,7 @@ def same_joins(view: View, rng: np.random.Generator) -> bool:
 
 
 def same_room(view: View, rng: np.random.Generator) -> bool:
-    """Compare the cheapest victims, the room by one of them, and the wait for room."""
+    """Compare the cheapest victims, the GPUs freed by a single victim, and the wait for GPUs."""
     queue = view.queue[view.jobs.num_gpus[view.queue] > 0]
     victims = rng.permutation(room_by_hand.alone(view, view.preemptible))[: rng.integers(1, 9)]
     effort = view.jobs.remaining_s + view.jobs.loading_s
@@ -151,7 +151,7 @@ def same_room(view: View, rng: np.random.Generator) -> bool:
 
 
 def same_grants(view: View, rng: np.random.Generator) -> bool:
-    """Compare the first moves of a pass, and the room before some jobs, on some nodes."""
+    """Compare the first moves of a pass, and the GPUs available before some jobs on some nodes."""
     order = rng.permutation(np.concatenate((view.queue, view.running)))
     wanted = view.jobs.num_gpus[order] + np.where(rng.random(len(order)) < 0.3, view.jobs.servers[order], 0)
     requests = list(map(grants_by_hand.Request, order.tolist(), wanted.tolist()))

@@ -129,7 +129,7 @@ def test_examples_are_short_and_on_the_page() -> None:
 
 
 def test_blocks_of_the_page_run(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that define an agent; the folder that it would be loaded from is not there, so nothing is loaded."""
+    """The blocks define agents; their folders do not exist, so nothing is loaded."""
     for block in re.findall(
         r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     ):

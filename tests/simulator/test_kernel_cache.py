@@ -133,7 +133,7 @@ def test_code_is_kept_and_an_edited_callee_is_noticed(tiny: Path, linked: bool) 
 
 
 def test_a_policy_outside_is_kept_and_its_edit_is_noticed(tiny: Path) -> None:
-    """Its own source counts besides those of the package that it is compiled with, and no third one."""
+    """The fingerprint covers its own source and the package that it is compiled with, and no third one."""
     outside = tiny.parent / "outside"
     outside.mkdir()
     (outside / "__init__.py").touch()
