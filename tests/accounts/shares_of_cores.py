@@ -90,7 +90,7 @@ def divide(
 
 
 def _give(held: Holders, rows: np.ndarray, most: np.ndarray, cores: np.ndarray, room: list[float]) -> None:
-    """Raise cores to `most`, in this order of jobs, as far as the nodes have cores; changes `cores` and `room`."""
+    """Raise cores to `most`, in this order of jobs, as far as the nodes have cores; modifies `cores` and the nodes' cores."""
     for row, more in zip(rows.tolist(), (most - cores)[rows].tolist(), strict=True):
         there = min((room[node] // count for node, count in held.places[row]), default=0.0)
         if (given := min(more, there)) > 0:

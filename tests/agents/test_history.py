@@ -73,7 +73,7 @@ def test_where_cores_do_not_matter_there_are_no_cells() -> None:
     assert fit(drawn(), cores=False).history.cells == ()
 
 
-def test_it_is_written_down_what_a_view_shows(tmp_path: Path) -> None:
+def test_records_match_the_finished_jobs(tmp_path: Path) -> None:
     load = full_trace(Scenario(**tiny.scenario(tmp_path, physics="all")))
     rows = written_down(load, baselines.make(baselines.load("srtf")))
     assert np.exp(rows["run"]).to_numpy() == pytest.approx(load.jobs["duration_s"])
@@ -83,7 +83,7 @@ def test_it_is_written_down_what_a_view_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in PREDICTORS.iterdir()))
-def test_what_is_kept_is_of_a_workload_and_can_be_read(name: str) -> None:
+def test_stored_predictors_belong_to_workloads_and_load(name: str) -> None:
     history = predictor(name)
     assert history is not None
     assert history.cells

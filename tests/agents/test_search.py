@@ -145,7 +145,7 @@ def test_a_window_that_never_ends_counts_as_the_worst() -> None:
     assert returns.tolist() == [STALLED] * envs.num_envs
 
 
-def test_ppo_goes_on_from_the_best_constants() -> None:
+def test_ppo_continues_from_the_best_constants() -> None:
     """PPO starts from the best validated mean, which is not the last one."""
     model, noted, _ = searched(6, rollouts=4)
     assert model._ppo_started

@@ -159,7 +159,7 @@ def test_srtf_beats_fifo_where_short_jobs_queue_behind_a_long_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["fifo", "xion", "xion_threshold"])
-def test_srtf_loses_where_pauses_are_dear(name: str) -> None:
+def test_srtf_loses_if_pauses_are_expensive(name: str) -> None:
     """A 0-100, B 100-150; SRTF: A 0-10, pause -50, B 50-100, load -160, A 160-250."""
     work = jobs((0, 1, 100), (10, 1, 50), pause=40, load=60)
     assert finishes(named(name), work, uniform(1, 1)) == [100, 150]
@@ -180,7 +180,7 @@ def test_easy_fills_gaps_without_delaying_the_head() -> None:
     assert finishes(named("fifo"), work, uniform(1, 4)) == [10, 37, 7, 27]
 
 
-def test_random_starts_in_any_order_and_pauses_nobody() -> None:
+def test_random_starts_in_any_order_and_pauses_no_job() -> None:
     work = jobs((0, 1, 10), (1, 1, 10), (1, 1, 10), (1, 1, 10))
     orders = set()
     for seed in range(60):
@@ -226,7 +226,7 @@ def test_xion_displaces_one_victim_beyond_its_charge(
 
 
 @pytest.mark.parametrize(("rest", "pauses"), [(859, 0), (829.5, 1), (830, 0)])
-def test_xion_charges_for_those_who_wait_too(rest: float, pauses: int) -> None:
+def test_xion_charges_for_waiting_jobs_too(rest: float, pauses: int) -> None:
     """B waits behind A and loses 30 s of the only GPU: C must be 2 P + L + 30 s shorter than A's rest."""
     work = jobs((0, 1, 1000), (50, 1, 2000), (100, 1, rest), pause=10, load=20)
     assert play(Xion(), work, uniform(1, 1)).state.num_pauses == pauses
@@ -249,7 +249,7 @@ def test_xion_counts_a_paused_jobs_load_in_its_order() -> None:
     assert finishes(Xion(), work, uniform(1, 1)) == [1950, 120, 1030]
 
 
-def test_xion_pauses_nobody_else_while_gpus_are_being_freed() -> None:
+def test_xion_pauses_no_other_job_while_gpus_are_being_freed() -> None:
     """C displaces A: 20-520. D comes at 12, and displaces B once that pause is done: D 30-630."""
     work = jobs((0, 1, 9000), (0, 1, 8000), (10, 1, 500), (12, 1, 600), pause=10, load=20)
     ends = finishes(Xion("gap"), work, uniform(1, 2))

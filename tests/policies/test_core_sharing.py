@@ -38,7 +38,7 @@ class Beside:
 
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 @pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "philly_exclusive"])
-def test_the_compiled_form_does_what_the_plain_one_does(workload: str, parts: dict[str, Any]) -> None:
+def test_the_compiled_policy_equals_the_plain_one(workload: str, parts: dict[str, Any]) -> None:
     both = Beside(**parts)
     load = one_window(workload)
     beside = run(both, load.episode())

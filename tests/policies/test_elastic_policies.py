@@ -69,7 +69,7 @@ def test_the_first_shape_that_fits_is_granted() -> None:
 
 
 @pytest.mark.parametrize(("servers", "granted"), [(1, Grant(Shape(2, 1), (1, 3))), (0, None)])
-def test_a_job_with_servers_is_spread_where_no_node_has_room(servers: int, granted: Grant | None) -> None:
+def test_a_job_with_servers_is_spread_if_it_fits_on_no_node(servers: int, granted: Grant | None) -> None:
     """A and B hold a GPU of each node; without servers a gang that a node could hold waits for one."""
     two = Cluster("two", (2, 2), (16.0, 16.0), (32, 32))
     episode = begin({}, {}, {"num_gpus": 2, "servers": servers}, cluster=two)
@@ -78,7 +78,7 @@ def test_a_job_with_servers_is_spread_where_no_node_has_room(servers: int, grant
     assert room(episode, [2]).grant(Request(2, [Shape(2, servers)])) == granted
 
 
-def test_a_job_takes_its_own_gpus_then_free_ones_then_those_of_who_comes_last() -> None:
+def test_a_job_takes_its_own_gpus_then_free_ones_then_those_of_the_last_job() -> None:
     """A holds 0, B 1, C 2 and 3 is free. Of A, C, B in order, A of 3 takes 0, 3 and B's; C keeps its own."""
     episode = begin({}, {}, {})
     for job in range(3):
@@ -123,7 +123,7 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("exact")
-def test_a_predictable_job_grows_by_a_worker_a_round_while_nobody_waits() -> None:
+def test_a_predictable_job_grows_by_a_worker_per_round_while_no_job_waits() -> None:
     """1 worker 0-240, 2 from 270, 3 from 540, 4 from 810, each after a restart of 30 s: 1,440 s done by 780.
 
     Rounds are looked for every 60 s, counted from the last event, and a job is left alone for 240 s.
@@ -156,7 +156,7 @@ def test_a_server_is_added_where_exchange_binds() -> None:
     assert until(policy, episode, 240) == [(240, Resize(0, placement=Placement((0,), servers=3)))]
 
 
-def test_an_unpredictable_job_gets_what_it_asks_for() -> None:
+def test_an_unpredictable_job_gets_its_requested_shape() -> None:
     episode = begin(UNSURE | {"num_gpus": 2})
     policy = Aiturbo()
     assert moves(policy, episode) == [Start(0, Placement((0, 1)))]
@@ -169,7 +169,7 @@ def test_an_unpredictable_job_gets_what_it_asks_for() -> None:
     [({"predictable": "none"}, False), ({"elastic": False}, False), ({"predictable": "all"}, True)],
 )
 @pytest.mark.usefixtures("exact")
-def test_who_is_adjusted_can_be_chosen(choices: dict[str, Any], grows: bool) -> None:
+def test_the_adjusted_jobs_can_be_selected(choices: dict[str, Any], grows: bool) -> None:
     for kind in SURE, UNSURE:
         episode = begin(kind)
         policy = Aiturbo(**choices)
@@ -196,7 +196,7 @@ def test_of_equal_values_the_first_comes_first() -> None:
 
 @pytest.mark.parametrize(("slowdown", "starts"), [(5.0, True), (8.0, False), (0.0, False)])
 @pytest.mark.usefixtures("exact")
-def test_cpu_workers_are_taken_by_who_has_waited_long_enough(slowdown: float, starts: bool) -> None:
+def test_jobs_that_have_waited_long_enough_take_cpu_workers(slowdown: float, starts: bool) -> None:
     """A has the GPU, B comes at 100. At 300, when C comes, B has waited 200 s, and a restart costs it 30."""
     one = Cluster("one", (1,), (16.0,), (32,))
     waiting = UNSURE | {"submit_s": 100.0, "cpu_slowdown": slowdown, "pause_s": 10.0, "load_s": 20.0}
@@ -234,7 +234,7 @@ def lively(seed: int, **choices: Any) -> Episode:
 
 @pytest.mark.parametrize("new", [Aiturbo, Optimus, lambda: Aiturbo(servers_on_gpus=True)])
 @pytest.mark.parametrize("seed", range(3))
-def test_only_who_gets_another_shape_or_other_gpus_is_restarted(new: Any, seed: int) -> None:
+def test_only_jobs_with_another_shape_or_other_gpus_restart(new: Any, seed: int) -> None:
     episode, policy, restarts = lively(seed), new(), 0
     while not episode.done:
         while not isinstance(action := policy(episode.view), Wait):
@@ -285,7 +285,7 @@ def test_the_same_seed_gives_the_same_ends(new: Any) -> None:
     ],
 )
 @pytest.mark.usefixtures("exact")
-def test_a_worker_goes_to_whose_time_it_cuts_most(
+def test_a_worker_goes_to_the_job_with_the_largest_saving(
     gpus: int, jobs: list[dict[str, Any]], shares: list[int]
 ) -> None:
     episode = begin(*jobs, cluster=Cluster("one", (gpus,), (16.0,), (32,)))
@@ -294,7 +294,7 @@ def test_a_worker_goes_to_whose_time_it_cuts_most(
 
 
 @pytest.mark.usefixtures("exact")
-def test_a_server_goes_to_whose_exchange_binds() -> None:
+def test_a_server_goes_to_the_job_limited_by_its_exchange() -> None:
     """Of A's .5 s .4 are exchange with its server, of B's next to nothing; a server takes 5 of 14 cores."""
     few = Cluster("few", (2,), (16.0,), (17,))
     episode = begin({"servers": 1, "sync_gb": 1.0}, {"servers": 1, "sync_gb": 0.001}, cluster=few)

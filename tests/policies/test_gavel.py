@@ -109,7 +109,7 @@ def typed(work: np.ndarray, machines: Cluster, *on_k80: float) -> Episode:
 # The program.
 
 
-def test_who_loses_least_by_the_slow_type_is_sent_there() -> None:
+def test_the_job_that_loses_least_runs_on_the_slow_type() -> None:
     """Two like A (half as fast on the K80) and two like B (a tenth), a GPU of each type.
 
     Equal shares are worth 0.75 and 0.55 an hour. B stays off the K80; A fills it and takes a of the V100:
@@ -120,7 +120,7 @@ def test_who_loses_least_by_the_slow_type_is_sent_there() -> None:
     assert given == pytest.approx(np.array([[a, 1], [a, 1], [1 - a, 0], [1 - a, 0]]) / 2, abs=1e-5)
 
 
-def test_where_gpus_are_alike_shares_are_equal() -> None:
+def test_shares_are_equal_on_equal_gpus() -> None:
     assert shares(np.ones(5), np.ones((5, 1)), np.array([2])) == pytest.approx(np.full((5, 1), 0.4))
 
 
@@ -135,7 +135,7 @@ def test_no_time_is_left_over_that_somebody_could_use() -> None:
     assert shares(np.array([1, 2]), np.ones((2, 1)), np.array([4])) == pytest.approx(np.ones((2, 1)))
 
 
-def test_who_cannot_run_anywhere_takes_nothing_from_others() -> None:
+def test_a_job_that_cannot_run_takes_no_share() -> None:
     given = shares(np.ones(3), np.array([[1, 0], [0, 0], [1, HALF]]), np.array([1, 1]))
     assert (given[1] == 0).all()
     assert given[A, 0] + given[C, 0] == pytest.approx(1)
@@ -165,7 +165,7 @@ def test_time_received_comes_to_the_shares() -> None:
     assert received == pytest.approx(np.array([[7, 5], [5, 7]]) / 12, abs=0.01)
 
 
-def test_jobs_on_alike_gpus_take_turns() -> None:
+def test_jobs_on_equal_gpus_take_turns() -> None:
     episode = Episode(jobs(*[(0, 1, 1e6)] * 5, pause=1), cluster("1x2"), exact=True)
     until(episode, Gavel(), 500 * ROUND_S)
     assert episode.view.jobs.attained_s / episode.view.now == pytest.approx([0.4] * 5, abs=0.01)
@@ -180,20 +180,20 @@ def until(episode: Episode, policy: Gavel, end_s: float) -> None:
             episode.advance()
 
 
-def test_who_is_alone_for_long_does_not_pay_for_it() -> None:
+def test_time_alone_is_not_charged_later() -> None:
     """A has run 10 h when B comes: they take turns from then on, and B ends after 2 h in a bit more than 4 h."""
     ends = finishes(Gavel(), jobs((0, 1, 100_000), (36_000, 1, 7200)), cluster("1x1"))
     assert 36_000 + 2 * 7200 - ROUND_S <= ends[B] <= 36_000 + 2 * 7200 + 3 * ROUND_S
 
 
-def test_who_runs_moves_to_the_faster_gpu_in_the_round_after_it_is_free() -> None:
+def test_a_running_job_moves_to_a_faster_gpu_in_the_round_after_it_is_free() -> None:
     """A 0-100 on the V100, B on the K80 till the round, which is 40 s late: 200 of its 1000 s by 400, then the rest."""
     episode = run(Gavel(), typed(jobs((0, 1, 100), (0, 1, 1000)), cluster("1x1+1x1-k80"), HALF, HALF))
     assert episode.state.finish_s[:2].tolist() == [100, 1200]
     assert episode.state.resizes[:2].tolist() == [0, 1]
 
 
-def test_gangs_are_on_one_type_and_nobody_is_paused_between_rounds() -> None:
+def test_gangs_use_one_type_and_no_job_is_paused_between_rounds() -> None:
     work = windows(replace(named("two_types"), jobs=100), "train", 1)[0]
     policy = Watched()
     run(policy, work.episode())

@@ -86,7 +86,7 @@ def test_gpus_that_are_being_freed_are_kept_for_whom_they_are_freed() -> None:
     assert episode.state.start_s[D] == 115
 
 
-def test_nobody_else_is_paused_while_pauses_in_flight_suffice() -> None:
+def test_no_other_job_is_paused_while_pauses_in_flight_suffice() -> None:
     """A, with two GPUs, pauses for C at 100 and D takes the other; only for E somebody else must pause."""
     work = jobs((0, 2, 1000), (0, 2, 1000), (100, 1, 10), (100, 1, 10), (100, 1, 10), pause=5)
     episode = begun(work, NODE, [(0, 1), (2, 3)])
@@ -95,7 +95,7 @@ def test_nobody_else_is_paused_while_pauses_in_flight_suffice() -> None:
     assert paused(moves[:3]) == [A]
 
 
-def test_between_rounds_nobody_is_paused() -> None:
+def test_no_job_is_paused_between_rounds() -> None:
     episode = begun(jobs((0, 4, 1000), (100, 1, 10)), NODE, [(0, 1, 2, 3)])
     assert granted(episode, [B, A], pausing=False) == []
 
@@ -109,12 +109,12 @@ def test_whole_nodes_are_cleared_for_a_gang_beyond_one() -> None:
     assert moves[-1] == Start(E, Placement((2, 3, 4, 5)))
 
 
-def test_of_equal_nodes_the_one_whose_job_is_last_is_cleared() -> None:
+def test_of_equal_nodes_that_of_the_last_job_is_cleared() -> None:
     episode = begun(jobs((0, 1, 1000), (0, 1, 1000), (100, 1, 10)), uniform(2, 1), [(0,), (1,)])
     assert paused(granted(episode, [C, A, B])) == [B]
 
 
-def test_who_shares_a_gpu_is_not_paused() -> None:
+def test_co_located_jobs_are_not_paused() -> None:
     """A and B share the first GPU, and A has the second too; C, which comes before them, has the third."""
     work = jobs((0, 2, 1000), (0, 1, 1000), (0, 1, 1000), (100, 1, 10))
     episode = begun(work, uniform(1, 3), [(0, 1), (0,), (2,)], physics=Physics(max_share=2))
@@ -127,14 +127,14 @@ def with_cores(work: np.ndarray, *cores: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("cores", "victims"), [(4, [A]), (5, [])])
-def test_nobody_is_paused_where_the_cores_would_not_do(cores: float, victims: list[int]) -> None:
+def test_no_job_is_paused_if_cores_would_not_suffice(cores: float, victims: list[int]) -> None:
     """A has the only GPU and one of ten cores, the CPU job B six."""
     work = with_cores(jobs((0, 1, 1000), (0, 0, 1000), (100, 1, 10)), 1, 6, cores)
     episode = begun(work, uniform(1, 1, cores=10), [(0,), ()], physics=Physics(cores=True))
     assert paused(granted(episode, [C, A, B])) == victims
 
 
-def test_nobody_is_paused_for_a_cpu_job() -> None:
+def test_no_job_is_paused_for_a_cpu_job() -> None:
     work = with_cores(jobs((0, 1, 1000), (0, 0, 1000), (100, 0, 10)), 4, 4, 4)
     episode = begun(work, uniform(1, 1, cores=8), [(0,), ()], physics=Physics(cores=True))
     assert granted(episode, [C, A, B]) == []

@@ -41,7 +41,7 @@ def test_equal_jobs_take_turns_once_a_queue() -> None:
 
 
 @pytest.mark.parametrize(("starve", "last"), [(float("inf"), True), (8.0, True), (2.0, False), (1.0, False)])
-def test_who_starves_comes_back_to_the_top(starve: float, last: bool) -> None:
+def test_a_starving_job_returns_to_the_top(starve: float, last: bool) -> None:
     """A stream of short jobs would keep A, demoted after 3250 s, waiting for as long as it lasts: to 25,000."""
     work = jobs((0, 1, 5000), *((1000.0 * k, 1, 1000) for k in range(1, 21)))
     ends = finishes(Tiresias(starve=starve), work, uniform(1, 1))
@@ -86,7 +86,7 @@ def test_least_service_first_pays_where_a_few_jobs_are_most_of_the_work() -> Non
     assert srtf < tiresias < 0.85 * fifo
 
 
-def test_least_service_first_costs_where_jobs_are_alike() -> None:
+def test_least_service_first_loses_on_equal_jobs() -> None:
     fifo, tiresias = means([alike()], "fifo", Tiresias)
     assert tiresias > 1.1 * fifo
 
@@ -110,7 +110,7 @@ def test_an_index_needs_some_sizes() -> None:
     assert indices(sizes, fewest=4)[1] == 1 / 1750
 
 
-def test_gittins_lets_alike_jobs_run_to_their_ends() -> None:
+def test_gittins_lets_equal_jobs_run_to_completion() -> None:
     """Before the first has ended the profiles say as much; LAS makes them take turns."""
     assert finishes(Gittins(), alike(), NODE) == finishes(named("fifo"), alike(), NODE)
     gittins, tiresias = means([alike()], Gittins, Tiresias)
@@ -201,7 +201,7 @@ def test_a_new_user_is_taken_for_anybody_and_a_new_size_at_its_profile() -> None
 # Themis.
 
 
-def test_a_lease_is_kept_and_then_goes_to_who_is_treated_worst() -> None:
+def test_a_lease_is_kept_and_then_goes_to_the_worst_treated_job() -> None:
     """B waits for A's lease of 1200 s, to the round at 100 + 5 x 240: A 0-1300, B 1300-2300, A 2300-11000."""
     work = jobs((0, 1, 10_000), (100, 1, 1000))
     assert finishes(Themis(), work, uniform(1, 1)) == [11_000, 2300]

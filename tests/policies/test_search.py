@@ -170,7 +170,7 @@ def same_grants(view: View, rng: np.random.Generator) -> bool:
 
 @pytest.mark.parametrize("compare", [same_starts, same_joins, same_room, same_grants])
 @pytest.mark.parametrize("seed", range(4))
-def test_compiled_searches_find_what_python_finds(
+def test_compiled_searches_equal_those_in_python(
     seed: int, compare: Callable[[View, np.random.Generator], bool]
 ) -> None:
     assert simulated(seed, 3, compare) > 5

@@ -84,7 +84,7 @@ def test_each_job_is_profiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked_for == [1, 0]
 
 
-def test_its_table_is_what_it_foretells() -> None:
+def test_its_predictions_are_those_of_its_table() -> None:
     view, speeds = begin({"servers": 1, "sync_gb": 0.1}).view, Speeds()
     table = speeds.table(view, 0)
     assert table[0][1] == np.inf

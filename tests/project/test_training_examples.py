@@ -53,7 +53,7 @@ def test_an_example_learns_and_is_a_policy(
     assert table["finish_s"].notna().all()
 
 
-def test_what_an_agent_does_on_average_stands_beside_it(
+def test_the_constant_action_control_is_reported_with_the_agent(
     chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is the mean of what is done in windows, and the control plays as the environment with one action."""
@@ -89,9 +89,7 @@ def played(action: np.ndarray) -> Any:
     return env.results()
 
 
-def test_what_is_scored_is_what_the_environment_plays(
-    chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_are_those_of_the_environment(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     module = example("one_file", chosen, monkeypatch)
     network = module.Network(
         *(

@@ -118,7 +118,7 @@ def test_a_segment_differs_from_the_one_before(name: str, config: str) -> None:
 
 
 @each_case
-def test_times_by_phase_are_those_of_the_results(name: str, config: str) -> None:
+def test_times_by_phase_equal_the_results(name: str, config: str) -> None:
     results, segments = recorded(name, config).results, recorded(name, config).segments
     spent = segments.assign(spent=seconds(segments)).pivot_table(
         "spent", "job", "phase", aggfunc="sum", observed=False, fill_value=0.0
@@ -133,7 +133,7 @@ def test_times_by_phase_are_those_of_the_results(name: str, config: str) -> None
 
 
 @each_case
-def test_gpu_and_core_seconds_are_those_of_the_results(name: str, config: str) -> None:
+def test_gpu_and_core_seconds_equal_the_results(name: str, config: str) -> None:
     results, segments = recorded(name, config).results, recorded(name, config).segments
     spent, running = seconds(segments), segments["phase"] == "running"
     width = segments["num_gpus"]
@@ -150,7 +150,7 @@ def test_gpu_and_core_seconds_are_those_of_the_results(name: str, config: str) -
 
 
 @each_case
-def test_no_gpu_is_held_by_more_than_may_share_it(name: str, config: str) -> None:
+def test_no_gpu_has_more_jobs_than_may_share_it(name: str, config: str) -> None:
     episode = recorded(name, config).episode
     each_gpu = recorded(name, config).holdings.explode("gpus").dropna(subset="gpus")
     assert set(each_gpu["gpus"]) <= set(range(episode.cluster.num_gpus))
@@ -251,7 +251,7 @@ def sights(account: Account, times: Iterable[float]) -> dict[float, Sight]:
 
 
 @each_case
-def test_it_says_of_every_moment_what_a_policy_sees(name: str, config: str) -> None:
+def test_it_reproduces_the_view_of_every_moment(name: str, config: str) -> None:
     episode, account = twins_of(config, SEED, 24).work.episode(), Account()
     if name in RANKINGS:  # what watches it is none
         episode.state.discipline = discipline_of(RANKINGS[name], episode.discipline)
@@ -291,7 +291,7 @@ def test_it_means_the_same_with_the_compiler_off() -> None:
     assert with_the_compiler_off(digests, names) == digests(names)
 
 
-def test_what_is_written_grows_with_what_happens() -> None:
+def test_its_size_grows_with_the_number_of_events() -> None:
     """Two jobs on one GPU take turns of 10 s: a thousand holdings in arrays that start with a few rows."""
     work = workload(table_of(job(5000), job(5000)), ONE, physics="memory,preemption")
     turns: Lines = {10 * turn: [Preempt((turn + 1) % 2), Start(turn % 2, on(0))] for turn in range(999)}

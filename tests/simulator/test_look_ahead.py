@@ -133,7 +133,7 @@ def test_labels_leave_no_trace() -> None:
     assert (episode.states.tobytes(), episode.jobs.tobytes(), memory.tobytes()) == before
 
 
-def test_more_futures_tell_more() -> None:
+def test_more_rollouts_are_more_accurate() -> None:
     """The standard error of a mean falls with the root of the number: 64 against 4, a quarter on average."""
     quick = replace(QUICK, tau_s=3600.0)
     few, many = (labelled(window(), policy=replace(quick, draws=draws)) for draws in (4, 64))

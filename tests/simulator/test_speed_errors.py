@@ -65,7 +65,7 @@ def cells(printed: str, row: str) -> list[str]:
     return found
 
 
-def test_iterations_are_those_of_the_formula() -> None:
+def test_iterations_follow_the_formula() -> None:
     settings = pd.DataFrame(
         {
             "num_gpus": [1, 2, 2, 7],
@@ -95,7 +95,7 @@ def test_links_that_made_the_measurements_are_found_again() -> None:
     np.testing.assert_allclose(links_of(jobs, "nvlink-ib"), list(links.values()), rtol=0.02)
 
 
-def test_slowdowns_are_those_of_the_formulas_in_as_many_episodes_as_it_takes() -> None:
+def test_slowdowns_follow_the_formulas_over_several_episodes() -> None:
     """In turns: of iterations of 1.6 and 129.6 ms, and of 1 and 9 GiB; the roots of the roots are as 1 to 3."""
     duty = np.tile([0.9, 0.8, 0.3, 0.4, 1.0, 1.0], 200)
     jobs = pd.DataFrame({"duty": duty, "gpu_s": 1.0, "gpu_memory_gib": 4.0})
@@ -107,7 +107,9 @@ def test_slowdowns_are_those_of_the_formulas_in_as_many_episodes_as_it_takes() -
     np.testing.assert_allclose(slowdowns(jobs, "turns", 0.5, 0.04), expected, rtol=1e-9)
 
 
-def test_what_obeys_the_formula_has_no_error(invented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measurements_that_follow_the_formula_have_no_error(
+    invented: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--data", str(invented)]) == 0
     printed = capsys.readouterr().out
     assert cells(printed, "V100, fp32")[:2] == ["2", "0.0 (0.0)"]
@@ -124,7 +126,7 @@ def test_what_obeys_the_formula_has_no_error(invented: Path, capsys: pytest.Capt
     assert cells(printed, "quantiles on TACC")[0] == "2"
 
 
-def test_what_is_worse_than_a_constant_is_said() -> None:
+def test_rows_worse_than_a_constant_are_listed() -> None:
     """Computed 10 and 30 % off where the best constant is 0 and 50 % off; of `left out` its own constant counts."""
     points = pd.DataFrame({"what": ["even", "even", "odd", "odd"], "measured": [1.0, 1.0, 1.0, 3.0]})
     points["alpha + beta b"] = points["measured"] * [1.1, 1.1, 1.3, 1.3]
@@ -133,7 +135,7 @@ def test_what_is_worse_than_a_constant_is_said() -> None:
     assert list(verdicts("restart", held_out)) == ["Nowhere worse than a constant (measured left out, both)."]
 
 
-def test_repeats_are_told_by_how_far_they_lie_apart() -> None:
+def test_repeats_have_the_deviation_within_a_setting() -> None:
     """Of the two runs of one setting each is ln(1.21) / 2 from their middle; that deviation is sqrt(2) times it."""
     rows = pd.DataFrame({"model": ["a", "a", "b"], "seconds": [1.0, 1.21, 5.0]})
     what, settings, count, deviation, half = spread_of("mine", rows, ["model"], "seconds")

@@ -141,7 +141,7 @@ def counted(drawn: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("half", ["small", "large"])
-def test_work_is_gone_on_with_for_as_long_as_in_the_log(counted: list[dict[str, Any]], half: str) -> None:
+def test_work_continues_for_as_long_as_in_the_log(counted: list[dict[str, Any]], half: str) -> None:
     """The log: mean scores of a cluster's small batches correlate .25 one apart, .06 ten apart; large .48, .17."""
     published = STATISTICS["batch_process"]["score_autocorrelation"][half]
     for lag in ("1", "2", "3", "5", "10"):

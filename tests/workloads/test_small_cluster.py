@@ -51,7 +51,7 @@ def test_a_seed_decides_the_table(name: str) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 7, 240])
-def test_there_are_as_many_jobs_as_are_asked_for(name: str, jobs: int) -> None:
+def test_the_number_of_jobs_is_the_requested_one(name: str, jobs: int) -> None:
     table = workloads.load(name, seed=3, jobs=jobs)
     assert len(table) == jobs
     assert table["submit_s"].iloc[0] == 0
@@ -162,7 +162,7 @@ def test_busy_restarts_are_the_measured_ones() -> None:
     assert training("busy")["restart_s"].median() < training("mixed")["restart_s"].median() / 4
 
 
-def test_busy_begins_at_the_quietest_and_is_fullest_at_noon() -> None:
+def test_busy_starts_at_the_quietest_hour_and_is_fullest_at_noon() -> None:
     """If all hours were alike: e^(0.75 sin) over its mean, I0(0.75) = 1.146, from 0.41 to 1.85."""
     shares = []
     for seed in range(400):

@@ -55,7 +55,7 @@ def test_an_unfinished_episode_has_no_results(tmp_path: Path) -> None:
         work.results(work.episode())
 
 
-def test_a_generator_replays_as_many_jobs_as_asked() -> None:
+def test_a_generator_replays_the_requested_number_of_jobs() -> None:
     work = full_trace(Scenario(jobs=50, full_trace=True, physics="exclusive"))
     assert len(work.table) == 50
     assert work.cluster.num_gpus == 2490
@@ -65,7 +65,7 @@ def test_a_generator_replays_as_many_jobs_as_asked() -> None:
 
 
 @pytest.mark.parametrize("load", [0.3, 1.0, 4.0])
-def test_the_load_asked_for_is_reached(load: float, tmp_path: Path) -> None:
+def test_the_requested_load_is_reached(load: float, tmp_path: Path) -> None:
     assert load_of(made(tmp_path, target_load=load)) == pytest.approx(load, rel=1e-6)
 
 
@@ -78,7 +78,7 @@ def test_only_the_gaps_are_scaled(tmp_path: Path) -> None:
     assert np.ptp(gaps[before > 0] / before[before > 0]) < 1e-9
 
 
-def test_each_window_has_the_load_asked_for(tmp_path: Path) -> None:
+def test_each_window_has_the_requested_load(tmp_path: Path) -> None:
     fields = {"full_trace": False, "jobs": 32, "all_windows": True, "target_load": 0.8}
     scenario = Scenario(**tiny.scenario(tmp_path, tiny.month(), **fields))
     assert [load_of(window) for window in windows(scenario, "train", 5)] == pytest.approx([0.8] * 5, rel=1e-6)
