@@ -38,13 +38,13 @@ class Fluid:
         self.limits = (*limits, math.inf)  # GPU-seconds of running
         self.wake, self.instant = math.inf, 0
         self.starts = 0
-        self.seen: Counter[str] = Counter()  # how often what has happened
+        self.seen: Counter[str] = Counter()  # number of events of each kind
         self.fated: list[int] = []  # how often each job has run out of memory in the episode
 
     # Time.
 
     def advance(self, clock: float) -> list[str]:
-        """Advance to the next instant, and end what is due then; return what is wrong with that time."""
+        """Advance to the next instant and end the due phases; return an error in its time."""
         speeds = speeds_of(self.ground)
         expected = self.next_event(speeds)
         if not abs(clock - expected) <= ROUNDING:
@@ -159,7 +159,7 @@ class Fluid:
         life.phase = "reserved" if life.wanted else "queued"
 
     def release(self, life: Life) -> None:
-        """Release what a job holds."""
+        """Release the resources of a job."""
         life.gpus, life.node, life.cores, life.level, life.grown = (), -1, 0.0, 1.0, False
         life.shape = life.task.shape
 
@@ -247,7 +247,7 @@ class Fluid:
     def fail_to_checkpoint(self, life: Life) -> None:
         """Fail a job, back to the last point from which it can resume."""
         self.seen[f"failed {life.phase}"] += 1
-        every_s, (began, ran_s) = self.physics.checkpoint_every, life.begun
+        every_s, (began, ran_s) = self.physics.checkpoint_every, life.started
         made = life.progress - began
         kept = max(began, (life.progress + ROUNDING) // every_s * every_s)
         share = (life.progress - kept) / made if made > ROUNDING else 0.0

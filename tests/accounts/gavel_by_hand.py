@@ -160,13 +160,13 @@ def take(view: "View", kinds: KindsByHand, turns: Sequence[Turn], *, pausing: bo
         waiting.discard(job)
         if job in after:
             after.remove(job)
-            hopeless.clear()  # what it leaves may do for others
+            hopeless.clear()  # others may fit on the remaining GPUs
         yield move
     yield from _rest(view)
 
 
 def _room(view: "View", kinds: KindsByHand, turn: Turn, after: Sequence[int]) -> Room | None:
-    """Return GPUs for a job, free ones if they will do, and the jobs to pause for it."""
+    """Return GPUs for a job, free ones if they suffice, and the jobs to pause for it."""
     if placement := kinds.fit(view, *turn):
         return Room([], placement.gpus)
     if not after and not len(view.pausing):
@@ -175,7 +175,7 @@ def _room(view: "View", kinds: KindsByHand, turn: Turn, after: Sequence[int]) ->
 
 
 def by_node(view: "View", job: int, able: np.ndarray) -> list[int]:
-    """Return how many GPUs a job takes on each of its nodes, as the placement rules do where nodes are alike."""
+    """Return how many GPUs a job takes on each of its nodes, as the placement rules do on equal nodes."""
     largest = int(view.nodes.num_gpus[able].max())
     whole, rest = divmod(int(view.jobs.num_gpus[job]), largest)
     return [largest] * whole + [rest] * (rest > 0)

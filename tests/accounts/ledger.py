@@ -25,7 +25,7 @@ ROUNDING = 1e-9  # of sums of many times
 
 
 class Ledger:
-    """Watcher of an episode that integrates what is seen between events and records broken laws.
+    """Observer of an episode that integrates its state between events and records broken laws.
 
     broken: first time of each broken law.
     seconds: (phase, job), spent in each phase.

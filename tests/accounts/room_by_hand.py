@@ -1,7 +1,7 @@
 """Search in plain Python for jobs to pause for one that does not fit, and for its wait without a pause.
 
 A gang that some node could hold stays on one; a larger one takes whole nodes of the largest size and the
-rest of its GPUs on one more, as the placement rules do where nodes are alike.
+rest of its GPUs on one more, as the placement rules do on equal nodes.
 """
 
 from collections import defaultdict
@@ -151,8 +151,8 @@ def ledger(view: "View", candidates: np.ndarray) -> Ledger:
     free: dict[int, list[int]] = defaultdict(list)
     held: dict[int, dict[int, list[int]]] = defaultdict(dict)
     is_free = (view.gpus.first_owner < 0) & (view.gpus.reserved_for == NOBODY)
-    to_be_had = np.isin(view.gpus.first_owner, candidates) & (view.gpus.reserved_for != CLOSED)
-    gpus = np.flatnonzero(is_free | to_be_had)
+    obtainable = np.isin(view.gpus.first_owner, candidates) & (view.gpus.reserved_for != CLOSED)
+    gpus = np.flatnonzero(is_free | obtainable)
     for gpu, node, job in zip(
         gpus.tolist(), view.gpus.node[gpus].tolist(), view.gpus.first_owner[gpus].tolist(), strict=True
     ):

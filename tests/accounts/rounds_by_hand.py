@@ -1,4 +1,4 @@
-"""Rounds written down plainly, against which those of the kernel are held move by move, and Tiresias' order in them."""
+"""Rounds and Tiresias' order in plain Python, with which those of the kernel are compared move by move."""
 
 from collections.abc import Callable, Iterator
 

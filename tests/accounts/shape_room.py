@@ -87,7 +87,7 @@ class Room:
         return Grant(shape, tuple(sorted(gpus))) if gpus else None
 
     def _same(self, job: int, shape: Shape) -> Grant | None:
-        """Return what a running job holds, if no other has been given any of it."""
+        """Return the resources of a running job, if no other job has been given any of them."""
         gpus = self._held[job]
         grant = Grant(shape, tuple(gpus), int(self._now.jobs.node[job]))
         there = not self._taken.intersection(gpus)

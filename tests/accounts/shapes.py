@@ -1,4 +1,4 @@
-"""The shapes of jobs, and what a plan of them is made from."""
+"""Shapes of jobs, and the inputs of a plan of shapes."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -78,19 +78,19 @@ def held(now: Now, job: int) -> Shape:
 
 
 def asked(now: Now, job: int) -> Shape:
-    """Return the shape that a job asks for."""
+    """Return the requested shape of a job."""
     return Shape(int(now.jobs.num_gpus[job]), int(now.jobs.servers[job]))
 
 
 def cores_feeding(now: Now) -> list[float]:
-    """Return the cores that each job asks for, for each GPU, beside those of its servers."""
+    """Return the requested cores per GPU of each job, without those of its servers."""
     servers = SERVER_CORES * now.jobs.servers / np.maximum(now.jobs.num_gpus, 1)
     feeding: list[float] = np.maximum(now.jobs.cores_each - servers, 1.0).tolist()
     return feeding
 
 
 def cores_each(feeding: float, shape: Shape) -> float:
-    """Return the cores that a job asks for in a shape: for each GPU, or as a whole on CPU workers."""
+    """Return the requested cores of a job in a shape: per GPU, or in total for CPU workers."""
     if shape.on_cpu:
         return WORKER_CORES * shape.workers + SERVER_CORES * shape.servers
     if shape.apart:

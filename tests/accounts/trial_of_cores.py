@@ -1,4 +1,4 @@
-"""Number of CPU cores that a job needs for each GPU, found by trying: the allocator in plain Python.
+"""Search by trial for the CPU cores that a job needs per GPU: the allocator in plain Python.
 
 A reading is the share of a window in which a job's GPUs were busy, the job having the same number of cores all the
 while. The least number with a reading about as good as the best is searched for: upwards while readings rise, in
@@ -27,7 +27,7 @@ def enough(readings: Readings, eps: float) -> float:
 
 
 def next_cores(readings: Readings, eps: float) -> int:
-    """Return how many cores to try next; where all is known, what is enough."""
+    """Return the number of cores to try next, or the sufficient number once it is known."""
     best, most, good = max(readings.values()), max(readings), enough(readings, eps)
     if good == most and best < 1 - eps:
         return ceil(most * max(GROWTH, (1 - eps) / max(best, eps)))

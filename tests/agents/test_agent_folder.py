@@ -84,12 +84,12 @@ def test_a_steering_agent_reads_the_load_by_name(tmp_path: Path) -> None:
 
 def test_a_steering_agent_keeps_its_start_whatever_the_default(tmp_path: Path) -> None:
     training = SteerTraining(weights=("price",), hidden=4)
-    begun = Agent(SteerNetwork(1, 4), training, SCENARIO, Rule(price=2.5, caution=0.5))
-    checkpoint.save(tmp_path / "agent", begun)
-    assert checkpoint.load(tmp_path / "agent").start == begun.start
+    original = Agent(SteerNetwork(1, 4), training, SCENARIO, Rule(price=2.5, caution=0.5))
+    checkpoint.save(tmp_path / "agent", original)
+    assert checkpoint.load(tmp_path / "agent").start == original.start
     policy = load_policy(tmp_path / "agent")
     assert isinstance(policy, Steered)
-    assert policy.offsets.start == begun.start
+    assert policy.offsets.start == original.start
     for wrong in ({"price": -1}, {"luck": 1}, {"price": "dear"}, 7):
         rewrite(tmp_path / "agent", {"layout": {"action": "steer", "load": list(LOAD), "start": wrong}})
         with pytest.raises(ValueError, match="invalid start rule"):

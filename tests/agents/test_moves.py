@@ -146,10 +146,10 @@ def test_a_saved_agent_acts_the_same_and_keeps_its_rule(tmp_path: Path) -> None:
 
 def test_a_student_learns_the_advantages_of_its_teacher() -> None:
     """A teacher that prefers many GPUs: after some training the widest moves have the highest scores."""
-    model, taught = student(learning_rate=0.01), FEATURES.index("gpus")
+    model, feature = student(learning_rate=0.01), FEATURES.index("gpus")
     vectors = some_lists(60)
     seen = Listed.of(vectors)
-    won = (seen.moves[:, :, taught] - (seen.moves[:, :, [taught]] * seen.moves[:, :, [OWN]]).sum(1)) * 700
+    won = (seen.moves[:, :, feature] - (seen.moves[:, :, [feature]] * seen.moves[:, :, [OWN]]).sum(1)) * 700
     won *= seen.legal
     for _ in range(80):
         model._seen, model._advantages_s = [vectors], [won]

@@ -302,5 +302,5 @@ def test_a_trace_with_the_name_of_a_workload_is_noted(
 ) -> None:
     """`--trace busy` has another cluster than `--workload busy`; that of Philly is the default."""
     choices.read(Run, args, command="train_agent.py", about="")
-    told = capsys.readouterr()
-    assert ("--workload busy also sets its cluster and windows" in told.out + told.err) == noted
+    output = capsys.readouterr()
+    assert ("--workload busy also sets its cluster and windows" in output.out + output.err) == noted

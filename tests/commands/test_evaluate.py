@@ -192,9 +192,9 @@ def test_the_summary_is_made_of_the_jobs(command: Command, crowded: Path, tmp_pa
     numbers = metrics.summarise(
         jobs_of(tmp_path, "srtf"), gpus=machines.num_gpus, cores=sum(machines.node_cores)
     )
-    told = pd.DataFrame(kept["by_window"]["srtf"])
-    assert told[list(numbers)].to_dict("list") == numbers.to_dict("list")
-    assert told["vc_fairness"].between(0, 1).all()
+    summary = pd.DataFrame(kept["by_window"]["srtf"])
+    assert summary[list(numbers)].to_dict("list") == numbers.to_dict("list")
+    assert summary["vc_fairness"].between(0, 1).all()
     assert kept["mean_over_windows"]["srtf"]["mean_jct_s"] == metrics.pool(numbers)["mean_jct_s"]
     assert kept["mean_jct_ratio"]["fifo"]["ratio"] == 1
     assert kept["mean_jct_ratio"]["srtf"]["ratio"] < 1
@@ -250,8 +250,8 @@ def test_without_out_every_run_has_a_new_folder(
 def test_a_csv_without_a_cluster_is_simulated_on_8x8_with_a_note(
     command: Command, tiny: Path, tmp_path: Path
 ) -> None:
-    told = command("--policy", "fifo", "--trace-file", tiny, "--full-trace", "--out", tmp_path / "out")[1]
-    assert "on 8x8 (8 nodes, 64 GPUs, the default)" in " ".join(told.split())
+    summary = command("--policy", "fifo", "--trace-file", tiny, "--full-trace", "--out", tmp_path / "out")[1]
+    assert "on 8x8 (8 nodes, 64 GPUs, the default)" in " ".join(summary.split())
 
 
 def test_jobs_that_can_never_run_stop_it_at_once(command: Command, tiny: Path, tmp_path: Path) -> None:

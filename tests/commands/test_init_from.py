@@ -49,7 +49,7 @@ def test_an_unknown_initial_policy_is_refused_before_there_is_a_folder(
 
 
 def test_constants_are_kept_with_their_source(tmp_path: Path) -> None:
-    """A search is a training without PPO; what it found is a rule."""
+    """A search is a training without PPO; its result is a rule."""
     run = tmp_path / "run"
     assert trained(tmp_path, "--out", str(run), "--search", "1") == 0
     keep_constants.main([str(run), "--workload", "mixed", "--out", str(tmp_path)])

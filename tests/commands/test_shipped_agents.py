@@ -141,7 +141,7 @@ def test_the_agents_of_a_run_are_judged(
     notes = (tmp_path / "judged" / "notes.txt").read_text(encoding="utf-8")
     rows = re.findall(r"^(.+?) +\d\.\d{3} +\d+\.\d{3}-\d\.\d{3} ", out, re.MULTILINE)
     assert {"mean_action", "fifo", "union", "srtf_oracle", "union_oracle", "srsf"} <= set(rows)
-    assert "xonar" not in rows  # nobody shares under --physics exclusive
+    assert "xonar" not in rows  # no job shares under --physics exclusive
     assert "mean JCT of 2 agents / that of the policy on 2 test windows" in " ".join(out.split())
     assert re.search(r"^load x 1\.25 +\d\.\d{3} \(\d\.\d{3}-\d\.\d{3}\) ", notes, re.MULTILINE)
     assert "too few windows for reliable intervals" in " ".join(out.split())

@@ -105,7 +105,7 @@ def test_of_numbers_the_low_or_the_high_ones_are_best() -> None:
     assert best("preemptions", [1.0, 2.0]) == [], "neither is better"
 
 
-# What is the same, and whose lever is off.
+# Policies with equal results, and levers that are off.
 
 
 def test_policies_without_their_lever_are_named(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:

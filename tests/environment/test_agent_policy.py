@@ -151,17 +151,17 @@ def test_its_episodes_can_be_recorded(kind: str, tmp_path: Path) -> None:
     """The segments of a job add up to its JCT; the GPUs held in them are those that the results count."""
     load = full_trace(Scenario(**scenario(tmp_path, "all")))
     policy = AgentPolicy(PREDICT.get(kind, by_chance), **KINDS[kind])
-    plain, told = load.results(run(policy, load.episode())), record.record_window(lambda: policy, load)
-    assert_frame_equal(told.results, plain, check_exact=True)
-    spent = told.segments["to_s"] - told.segments["from_s"]
-    by_job, jcts = spent.groupby(told.segments["job_id"]).sum(), plain.set_index("job_id")["jct_s"]
+    plain, recorded = load.results(run(policy, load.episode())), record.record_window(lambda: policy, load)
+    assert_frame_equal(recorded.results, plain, check_exact=True)
+    spent = recorded.segments["to_s"] - recorded.segments["from_s"]
+    by_job, jcts = spent.groupby(recorded.segments["job_id"]).sum(), plain.set_index("job_id")["jct_s"]
     assert by_job[jcts.index].tolist() == pytest.approx(jcts.tolist())
-    held = told.segments["phase"].isin(["loading", "pausing", "running"])
-    busy = spent[held].groupby(told.segments["job_id"][held]).sum()
+    held = recorded.segments["phase"].isin(["loading", "pausing", "running"])
+    busy = spent[held].groupby(recorded.segments["job_id"][held]).sum()
     columns = ["overhead_s", "run_s", "lost_s"]
     assert busy[jcts.index].tolist() == pytest.approx(plain[columns].sum(axis=1).tolist())
-    assert len(set(told.segments["phase"])) > 2
-    assert told.timeline["time_s"].is_monotonic_increasing
+    assert len(set(recorded.segments["phase"])) > 2
+    assert recorded.timeline["time_s"].is_monotonic_increasing
 
 
 @pytest.mark.parametrize("kind", ["plain", "moves", "steer"])

@@ -134,9 +134,9 @@ def test_the_window_in_an_info_reproduces_the_episode(kind: str, tmp_path: Path)
     named = {name: info[name] for name in ("split", "window")}
     for number in env.windows:
         env.reset(options={"window": number})
-    again, told = env.reset(options=named)
+    again, info = env.reset(options=named)
     assert tiny.bits(again) == tiny.bits(first)
-    assert {name: told[name] for name in named} == named
+    assert {name: info[name] for name in named} == named
     with pytest.raises(
         ValueError,
         match="split 'test': this environment was created with split='train'; create another with split='test'",

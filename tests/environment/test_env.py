@@ -70,7 +70,7 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kinds", PAIRED, ids=named)
 def test_gymnasium_finds_no_fault(kinds: dict[str, str], windows: dict[str, Any]) -> None:
-    for _ in range(2):  # what it samples first is not seeded
+    for _ in range(2):  # its first sample is not seeded
         env_checker.check_env(tiny.make(windows, count=4, **kinds))
 
 

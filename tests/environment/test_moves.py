@@ -316,15 +316,15 @@ def test_advantages_of_moves_are_those_of_look_ahead(workload: str) -> None:
 
 def test_moves_of_some_kinds_may_be_imagined_alone() -> None:
     """Their advantages are the same as with all kinds; other kinds are not simulated."""
-    batch, told_apart = one(futures=2), 0
+    batch, distinguished = one(futures=2), 0
     for _ in range(40):
         won, some = batch.advantages_s()[0], batch.advantages_s(("start", "displace"))[0]
         kinds = [move.kind for move in batch.moves(0)]
         expected = [w if kind in ("start", "displace") else 0 for w, kind in zip(won, kinds, strict=False)]
         assert some[: len(kinds)].tolist() == expected
-        told_apart += bool(some.any()) and some.tolist() != won.tolist()
+        distinguished += bool(some.any()) and some.tolist() != won.tolist()
         choose(batch, int(batch.lists["own"][0]))
-    assert told_apart
+    assert distinguished
 
 
 def test_to_imagine_leaves_no_trace() -> None:

@@ -71,7 +71,9 @@ def test_skipped_instants_have_no_choice(physics: str, least: int, tmp_path: Pat
 
 @pytest.mark.parametrize("physics", ["memory,preemption,estimates", "none", "all"])
 @pytest.mark.parametrize("cluster", ["1x8", "4x4"])
-def test_primitives_equal_their_moves_and_the_skipped_time(cluster: str, physics: str, tmp_path: Path) -> None:
+def test_primitives_equal_their_moves_and_the_skipped_time(
+    cluster: str, physics: str, tmp_path: Path
+) -> None:
     """Each action equals its moves made one by one, then time that passes to the next instant with a choice."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster=cluster, drop_too_large=True)
     env = tiny.make(chosen, queue_slots=8, running_slots=6, placed_by="agent", victims_by="agent")
@@ -129,12 +131,12 @@ def test_cached_state_between_steps_equals_recomputed_state(
     rng, steps, done = np.random.default_rng(1), 0, False
     env.reset(seed=0)
     while not done and steps < 400:
-        anew = Slots(8, 0)
-        anew.refresh(env.episode.states.copy(), 0, env.episode.jobs)
-        kept, width = env.batch._rows[0], len(anew.queue_part) - len(anew.queue_mask)
-        assert env.queue.tolist() == anew.queue.tolist()
-        assert env.action_masks()[:-1].tolist() == anew.queue_mask[:-1].tolist()
-        assert kept[:width].tolist() == anew.queue_part[:width].tolist()
+        recomputed = Slots(8, 0)
+        recomputed.refresh(env.episode.states.copy(), 0, env.episode.jobs)
+        kept, width = env.batch._rows[0], len(recomputed.queue_part) - len(recomputed.queue_mask)
+        assert env.queue.tolist() == recomputed.queue.tolist()
+        assert env.action_masks()[:-1].tolist() == recomputed.queue_mask[:-1].tolist()
+        assert kept[:width].tolist() == recomputed.queue_part[:width].tolist()
         own = env.own_choice
         picks = own if rng.random() < 0.7 else int(rng.choice(np.flatnonzero(env.action_masks())))
         *_, done, _, _ = env.step(picks)

@@ -182,8 +182,8 @@ def test_a_steered_policy_is_the_environment_played(
 ) -> None:
     """Inside the kernel, step by step, and in the environment: equal to the digit, also beyond the space's bounds."""
     load = windows(replace(SCENARIO, cluster=cluster, run_time_predictor=history), "train", 1)[0]
-    begun = [PreparedWindow(load)]
-    batch = SteerBatch(begun, 1, weights=weights)
+    prepared = [PreparedWindow(load)]
+    batch = SteerBatch(prepared, 1, weights=weights)
     direction = np.random.default_rng(0).normal(size=(len(LOAD), len(weights)))
 
     def choose(load: np.ndarray) -> np.ndarray:
@@ -195,7 +195,7 @@ def test_a_steered_policy_is_the_environment_played(
         batch.step(choose(batch.observe()[0])[None])
     steered = Steered(Offsets(Rule(), weights), batch.every, choose)
     for step_by_step in (False, True):
-        played = run(steered, begun[0].workload.episode(), step_by_step=step_by_step)
+        played = run(steered, prepared[0].workload.episode(), step_by_step=step_by_step)
         assert played.state.finish_s[:FEW].tolist() == batch.states[0].finish_s[:FEW].tolist()
     assert batch.final_info(0)[1] != 1
 

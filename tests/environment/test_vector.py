@@ -64,9 +64,9 @@ def test_a_batch_is_single_environments(kind: dict[str, Any], physics: str, scen
     seen, info = many.reset(seed=11)
     seeds = member_seeds(11, COUNT)
     for i, env in enumerate(singles):
-        alone, told = env.reset(seed=seeds[i])
+        alone, alone_info = env.reset(seed=seeds[i])
         assert tiny.bits(alone) == tiny.bits(row(seen, i))
-        assert_equal_parts(at(info, i), told)
+        assert_equal_parts(at(info, i), alone_info)
     over, episodes = [False] * COUNT, 0
     while episodes < 2 * COUNT:
         masks = many.action_masks()
@@ -74,8 +74,8 @@ def test_a_batch_is_single_environments(kind: dict[str, Any], physics: str, scen
         seen, rewards, terminated, truncated, info = many.step(actions)
         for i, env in enumerate(singles):
             if over[i]:
-                alone, told = env.reset()
-                wanted: Any = (alone, 0.0, False, False, told)
+                alone, alone_info = env.reset()
+                wanted: Any = (alone, 0.0, False, False, alone_info)
             else:
                 wanted = env.step(actions[i])
             found = row(seen, i), float(rewards[i]), bool(terminated[i]), bool(truncated[i])
@@ -138,7 +138,7 @@ def test_ended_episodes_restart_as_declared(mode: str, scenario: dict[str, Any])
         last, *_, final = twin.step(actions)
         over = terminated | truncated
     twin.begin(np.flatnonzero(over).tolist())
-    begun = twin.observations()
+    restarted = twin.observations()
     i = int(over.argmax())
     if mode == "SameStep":
         assert tiny.bits(info["final_obs"][i]) == tiny.bits(last[i])
@@ -148,7 +148,7 @@ def test_ended_episodes_restart_as_declared(mode: str, scenario: dict[str, Any])
         assert tiny.bits(seen) == tiny.bits(last)
         seen, rewards, *_ = many.step(actions)
         assert rewards[i] == 0.0
-    kept = last if mode == "Disabled" else begun
+    kept = last if mode == "Disabled" else restarted
     assert tiny.bits(seen[i]) == tiny.bits(kept[i])
 
 
@@ -172,11 +172,11 @@ def test_a_mask_resets_single_environments_as_in_gymnasium(scenario: dict[str, A
         if terminated.any():
             mask, rounds = terminated, rounds + 1
             ours_now, info = ours.reset(seed=[7, 8, 9], options={"reset_mask": mask})
-            theirs_now, told = theirs.reset(seed=[7, 8, 9], options={"reset_mask": mask})
+            theirs_now, their_info = theirs.reset(seed=[7, 8, 9], options={"reset_mask": mask})
             assert tiny.bits(ours_now) == tiny.bits(theirs_now)
-            assert info["_window"].tolist() == told["_window"].tolist() == mask.tolist()
+            assert info["_window"].tolist() == their_info["_window"].tolist() == mask.tolist()
             for i in np.flatnonzero(mask).tolist():
-                assert_equal_parts(at(info, i), at(told, i))
+                assert_equal_parts(at(info, i), at(their_info, i))
 
 
 def test_it_is_made_by_name(scenario: dict[str, Any]) -> None:

@@ -172,7 +172,7 @@ def test_the_command_makes_no_test_window(tmp_path: Path, monkeypatch: pytest.Mo
     assert {load.window.split for load in seen} == {"train", "validation"}
 
 
-# The command and what it keeps.
+# The command and its files.
 
 
 def test_the_command_is_reproducible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,10 +251,10 @@ def test_the_best_is_compared_with_the_default(kept: Path, capsys: pytest.Captur
     out, notes = capsys.readouterr().out, (kept / "out" / "notes.txt").read_text(encoding="utf-8")
     rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
     assert rows[rows.index("tuned:lucid") :][:6] == ["tuned:lucid", "lucid", "fifo", "sjf", "srtf", "las"]
-    told = (
+    expected = (
         "lucid with limits = (0.5, 0.8), found on training windows of xonar_mix with 1,000 simulated events."
     )
-    assert told in notes
+    assert expected in notes
     assert (kept / "out" / "tuned_lucid" / "jobs.csv").is_file()
 
 
@@ -294,11 +294,11 @@ def test_constants_are_compared_with_union(
     out, notes = capsys.readouterr().out, (tmp_path / "out" / "notes.txt").read_text(encoding="utf-8")
     rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
     assert rows[rows.index("constants") :][:3] == ["constants", "union", "fifo"]
-    told = (
+    expected = (
         "constants: union with price = 1.5, found on training windows of xonar_mix under --physics all in 4,321 "
         "simulated episodes."
     )
-    assert told in notes
+    assert expected in notes
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every policy that does not learn finishes its work, is found by its name, and does what its paper claims.
+"""Every baseline finishes its jobs, is found by name, and acts as its paper claims.
 
 `A 0-10` means that A runs from 0 to 10; jobs are named A, B, C ... in the order of the list.
 """

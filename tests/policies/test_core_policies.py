@@ -1,4 +1,4 @@
-"""Policies that give out CPU cores do so by what they measure, and neither side starves; the others choose as they say.
+"""Policies that allocate CPU cores follow measurements and starve no job; the others choose as documented.
 
 A node of two GPUs and ten cores is the usual case: two cores are kept for GPUs without a job, and CODA's reserve for
 jobs with GPUs is six.
@@ -31,7 +31,7 @@ VISION, LANGUAGE = 6.0, 0.1  # cores a GPU that keep it busy
 
 
 def jobs(*rows: dict[str, float]) -> np.ndarray:
-    """Make jobs of a GPU, of an hour with the cores they ask for and three asked, but for what is said."""
+    """Return jobs of one GPU and three requested cores that take an hour, with the given changes."""
     array = np.zeros(len(rows), JOB)
     usual = {
         "num_gpus": 1,
@@ -94,7 +94,7 @@ def effective(played: Episode) -> float:
 
 
 def tuned(busy_at: Callable[[float], float], windows: int, seed: int) -> int:
-    """Return the cores that a job wants after some windows with what it wants, read with a monitor's error."""
+    """Return the cores that a job wants after several windows with its wanted cores and noisy readings."""
     rng = np.random.default_rng(seed)
     curve = Curve(3)
     for window in range(windows):
@@ -145,7 +145,7 @@ def throttled(played: Episode) -> Iterator[tuple[int, float]]:
         yield move.job, move.level
 
 
-def begun(work: np.ndarray, cluster: tuple[int, int, int]) -> Episode:
+def started(work: np.ndarray, cluster: tuple[int, int, int]) -> Episode:
     """Return an episode in which all jobs of the first instant run, on the first node."""
     played = episode(work, cluster)
     played.advance()
@@ -164,7 +164,7 @@ def test_the_heaviest_job_is_throttled_first_and_released_when_bandwidth_is_free
         on_cpu(4, gbs_each=120),
         on_cpu(1, submit_s=5000),
     )
-    played = begun(work, (1, 1, 16))
+    played = started(work, (1, 1, 16))
     steps = list(throttled(played))
     assert [job for job, _ in steps[:3]] == [1, 1, 1]
     levels = played.view.jobs.throttle
@@ -176,7 +176,7 @@ def test_the_heaviest_job_is_throttled_first_and_released_when_bandwidth_is_free
 
 
 def test_no_job_is_throttled_without_gpus_to_protect() -> None:
-    played = begun(jobs(on_cpu(4, gbs_each=170), on_cpu(4, gbs_each=170)), (1, 1, 16))
+    played = started(jobs(on_cpu(4, gbs_each=170), on_cpu(4, gbs_each=170)), (1, 1, 16))
     assert list(throttled(played)) == []
 
 

@@ -23,7 +23,7 @@ PARTS = [
 
 
 class Beside:
-    """A policy that does what both forms say, fails where they differ, and remembers what it did."""
+    """Policy that compares both forms, fails if they differ, and records its actions."""
 
     def __init__(self, **parts: Any) -> None:
         self.plain, self.policy = CodaByHand(**parts), Coda(**parts)

@@ -36,7 +36,7 @@ def begin(*jobs: dict[str, Any], **choices: Any) -> Episode:
 
 
 def moves(policy: Policy, episode: Episode) -> list[Any]:
-    """Let a policy act at this instant, and return what it did but wait."""
+    """Let a policy act at this instant; return its actions except the wait."""
     made = []
     while not isinstance(action := policy(episode.view), Wait):
         episode.apply(action)
@@ -46,7 +46,7 @@ def moves(policy: Policy, episode: Episode) -> list[Any]:
 
 
 def until(policy: Policy, episode: Episode, time: float) -> list[Any]:
-    """Let a policy act until some time, and return what it did by when."""
+    """Let a policy act until some time; return its actions with their times."""
     made = []
     while not episode.done and episode.view.now < time and episode.advance():
         made += [(episode.view.now, action) for action in moves(policy, episode)]

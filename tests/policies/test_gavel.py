@@ -1,4 +1,4 @@
-"""Shares of time on types of GPUs are those of the linear program, and rounds give jobs what is theirs.
+"""Shares of time on GPU types solve the linear program, and rounds give jobs their shares.
 
 `A 0-10` means that A runs from 0 to 10; jobs are named A, B, C ... in the order of the list. Pauses are free if no
 others are named.

@@ -1,4 +1,4 @@
-"""Policies for jobs of fixed size that work in rounds, by history or by size alone, do what they say, and no more.
+"""Policies for jobs of fixed size, by rounds, by history or by size alone, act as documented.
 
 `A 0-10` means that A runs from 0 to 10; jobs are named A, B, C ... in the order of the list. Pauses are free if no
 others are named.
@@ -146,7 +146,7 @@ def test_gittins_learns_from_the_jobs_that_have_ended() -> None:
 
 
 def test_gittins_has_nothing_to_learn_where_sizes_have_no_memory() -> None:
-    """Exponential run times: what a job has run says nothing about what is left."""
+    """Exponential run times: attained service carries no information about remaining time."""
     rng = np.random.default_rng(3)
     works = [
         jobs(*zip(np.cumsum(rng.exponential(1100, 200)), [1] * 200, rng.exponential(4000, 200), strict=True))

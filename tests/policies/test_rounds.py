@@ -14,7 +14,7 @@ from tests.simulator.test_rule import one_window
 
 
 class Beside:
-    """A policy that does what both forms say, fails where they differ, and remembers what it did."""
+    """Policy that compares both forms, fails if they differ, and records its actions."""
 
     def __init__(self, plain: Policy, policy: Policy) -> None:
         self.plain, self.policy = plain, policy

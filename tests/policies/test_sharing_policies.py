@@ -1,4 +1,4 @@
-"""Policies that let jobs share GPUs never wait for nothing, and choose partners as their papers say.
+"""Policies that co-locate jobs never wait needlessly, and choose partners as in their papers.
 
 `A 0-10` means that A runs from 0 to 10; jobs are named A, B, C ... in the order of the list. GPUs have 32 GiB.
 """

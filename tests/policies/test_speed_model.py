@@ -1,4 +1,4 @@
-"""The model of speed that AITurbo and Optimus fit to profiles foretells no nonsense, and little that is wrong."""
+"""The speed model that AITurbo and Optimus fit to profiles predicts plausible and accurate speeds."""
 
 from typing import Any
 

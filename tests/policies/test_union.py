@@ -1,4 +1,4 @@
-"""`union` uses each of its four levers where it pays, and none that is switched off."""
+"""`union` uses each of its four levers if it pays, and none that is disabled."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""The versions that `make` installs are written down, within the bounds that are asked for, and fit every machine."""
+"""constraints.txt pins every version that `make` installs, within the bounds of pyproject.toml, for all platforms."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ PINNED = {canonicalize_name(name): version for name, version in (line.split("=="
 
 @pytest.fixture
 def asked() -> list[Requirement]:
-    """Return what the project asks for, with the extras that `make` installs."""
+    """Return the requirements of the project, with the extras that `make` installs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = (project["optional-dependencies"][name] for name in ("train", "dev"))
     return [Requirement(line) for lines in (project["dependencies"], *extras) for line in lines]

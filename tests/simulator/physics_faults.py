@@ -1,4 +1,4 @@
-"""Faults to plant into the physics: what is done wrong after which call, and where accounts then differ."""
+"""Faults to plant into the physics: each changes the state after a call, so that a named account differs."""
 
 from collections.abc import Callable
 
@@ -246,7 +246,7 @@ def every_gpu_is_of_the_fastest_type(now, before, jobs, *passed):
     now.node_type[: now.num_nodes] = 6
 
 
-# Start-up, links, and what is exchanged through hosts.
+# Start-up, links, and exchange through hosts.
 
 
 @planted_in("start_as", found_by="phase", first="start-up")

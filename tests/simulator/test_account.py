@@ -1,4 +1,4 @@
-"""The account of an episode is complete and exact: it agrees with the results and with what a policy sees."""
+"""The account of an episode is complete and exact: it agrees with the results and with views."""
 
 import hashlib
 import re
@@ -206,7 +206,7 @@ def test_totals_are_those_of_the_segments(name: str, config: str) -> None:
             assert row.memory_gib == pytest.approx(need)
 
 
-# Against what a policy sees.
+# Compared with views.
 
 
 Sight = dict[int, tuple[object, ...]]  # phase, GPUs, cores, throttle and node of each job
@@ -214,7 +214,7 @@ NOTHING = ((), 0.0, 1.0, -1)
 
 
 class Watching:
-    """Policy that acts like another, and records what it sees at the end of each instant."""
+    """Policy that acts like another, and records its view at the end of each instant."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -227,7 +227,7 @@ class Watching:
         return action
 
     def sight(self, view: View) -> Iterator[tuple[int, tuple[object, ...]]]:
-        """Yield each unfinished job and what is seen of it."""
+        """Yield each unfinished job and its visible state."""
         jobs, here = view.jobs, view.gpus.jobs
         cores, throttle, node = jobs.cores_now, jobs.throttle, jobs.node
         for number, phase in enumerate(jobs.phase.tolist()):
@@ -239,7 +239,7 @@ class Watching:
 
 
 def sights(account: Account, times: Iterable[float]) -> dict[float, Sight]:
-    """Return an account's description of some moments, in the form of what a policy sees."""
+    """Return an account's description of some moments, in the form of a view."""
     segments = account.segments()
     held = account.holdings()["gpus"].to_dict() | {-1: ()}
     columns = ("from_s", "to_s", "job", "phase", "holding", "cores", "throttle", "node")
@@ -328,10 +328,10 @@ def test_it_is_of_one_episode_from_its_beginning() -> None:
     work, account = twins_of("all", SEED, 24).work, Account()
     with pytest.raises(ValueError, match="this account is empty"):
         account.segments()
-    begun = work.episode()
-    begun.advance()
+    started = work.episode()
+    started.advance()
     with pytest.raises(ValueError, match="before it starts"):
-        run(RANKINGS["remaining"], begun, account=account)
+        run(RANKINGS["remaining"], started, account=account)
     run(RANKINGS["remaining"], work.episode(), account=account)
     with pytest.raises(ValueError, match="create another"):
         run(RANKINGS["remaining"], work.episode(), account=account)

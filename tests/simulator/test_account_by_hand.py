@@ -11,7 +11,7 @@ from gpu_cluster_gym.simulator.policy import Policy, Preempt, Ranking, Resize, S
 from tests.cases.by_hand import CORES, FED, ONE, SHARED, SUDDEN, Lines, Script, at, job, on
 from tests.cases.mixed_jobs import table_of, workload
 
-Life = list[tuple[Any, ...]]  # phases of a job: name, when it began and ended, and what is asked for beside
+Life = list[tuple[Any, ...]]  # phases of a job: name, start and end, and additional fields
 SINGLE = Cluster("one GPU", (1,), (16.0,), (8,))
 FAILING = "memory,preemption,failures"
 

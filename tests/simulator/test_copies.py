@@ -79,7 +79,7 @@ def test_so_does_one_in_its_wrappers_and_its_next_window(
     assert seen[0] == seen[1]
 
 
-def begun(load: Workload, name: str) -> tuple[Episode, Callable[[Episode], Callable[[], Action]]]:
+def started(load: Workload, name: str) -> tuple[Episode, Callable[[Episode], Callable[[], Action]]]:
     """Return an episode on which a policy has acted for a while, and a factory of policies with equal knowledge."""
     episode = load.episode()
     policy = baselines.make(baselines.load(name))
@@ -102,7 +102,7 @@ def test_a_copied_episode_ends_identically(
     name: str, duplicate: Callable[[Any], Any], tmp_path: Path
 ) -> None:
     load = full_trace(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all")))
-    episode, ask = begun(load, name)
+    episode, ask = started(load, name)
     other = duplicate(episode)
     asks = ask(other), ask(episode)
     go_on(other, asks[0], 10_000)

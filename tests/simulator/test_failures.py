@@ -279,7 +279,7 @@ def test_a_job_that_fails_before_each_checkpoint_ends_the_run_with_its_reason(po
 
 # Estimates.
 
-TOLD = {"profiled_duration_s": 300.0, "predicted_duration_s": 110.0, "predictable_from": 0.5}
+ESTIMATED = {"profiled_duration_s": 300.0, "predicted_duration_s": 110.0, "predictable_from": 0.5}
 
 
 def estimates(
@@ -303,7 +303,7 @@ def estimates(
 
 def test_an_estimate_becomes_good_at_its_own_instant() -> None:
     """After half of 100 s; by then 300 were expected, from then on 110."""
-    seen = estimates([job(100, **TOLD)], {0: [Start(0, on(0))]}, physics="memory,estimates")
+    seen = estimates([job(100, **ESTIMATED)], {0: [Start(0, on(0))]}, physics="memory,estimates")
     assert seen == {
         0: (False, 300, 300),
         50: (True, 110, pytest.approx(60)),
@@ -311,16 +311,16 @@ def test_an_estimate_becomes_good_at_its_own_instant() -> None:
     }
 
 
-@pytest.mark.parametrize(("share", "told"), [(0.0, 110), (1.0, 300)])
-def test_at_once_or_never(share: float, told: float) -> None:
-    jobs = [job(100, **TOLD | {"predictable_from": share})]
+@pytest.mark.parametrize(("share", "estimate_s"), [(0.0, 110), (1.0, 300)])
+def test_at_once_or_never(share: float, estimate_s: float) -> None:
+    jobs = [job(100, **ESTIMATED | {"predictable_from": share})]
     seen = estimates(jobs, {0: [Start(0, on(0))]}, physics="memory,estimates")
-    assert {now: row[1] for now, row in seen.items()} == {0: told, 100: told}
+    assert {now: row[1] for now, row in seen.items()} == {0: estimate_s, 100: estimate_s}
 
 
 def test_an_estimate_stays_good_when_progress_is_lost() -> None:
     """A is predictable at 50, and fails at 60 without a checkpoint."""
-    jobs = [job(100, crash_at=0.6, **TOLD)]
+    jobs = [job(100, crash_at=0.6, **ESTIMATED)]
     lines: Lines = {0: [Start(0, on(0))], 85: [Start(0, on(0))]}
     seen = estimates(jobs, lines, physics="memory,estimates,failures")
     assert {now: row[:2] for now, row in seen.items()} == {
@@ -334,5 +334,5 @@ def test_an_estimate_stays_good_when_progress_is_lost() -> None:
 
 
 def test_without_estimates_everything_is_known() -> None:
-    seen = estimates([job(100, **TOLD)], {0: [Start(0, on(0))]}, physics="memory")
+    seen = estimates([job(100, **ESTIMATED)], {0: [Start(0, on(0))]}, physics="memory")
     assert seen == {0: (True, 100, 100), 100: (True, 100, 0)}

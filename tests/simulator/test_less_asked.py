@@ -71,7 +71,7 @@ def test_jobs_to_come_are_not_read(number: int, load: Workload) -> None:
 
 
 class Pausing:
-    """FIFO policy that pauses the first running job at each arrival, whether or not it is asked at ticks."""
+    """FIFO policy that pauses the first running job at each arrival, whether or not it is called at ticks."""
 
     def __init__(self, *, ticks: bool) -> None:
         self.ticks, self.asked, self.seen = ticks, 0, 0

@@ -1,4 +1,4 @@
-"""Look-ahead makes the move with the best rollouts, from observable information alone, else that of its rule."""
+"""Look-ahead makes the move with the best rollouts, from observable information alone, or else its rule's move."""
 
 import copy
 from dataclasses import replace

@@ -16,7 +16,7 @@ from tests.cases.scenarios import MIXED, Restless, episode_of, random_jobs
 Record = np.record
 Fault = Callable[..., Any]
 
-FAULTS: list[tuple[str, str, Fault]] = []  # what is done wrong in which call, and the law that sees it
+FAULTS: list[tuple[str, str, Fault]] = []  # fault, call in which it is planted, and the law that finds it
 
 
 def planted_in(call: str, found_by: str) -> Callable[[Fault], Fault]:

@@ -98,7 +98,7 @@ def some(*each: tuple[float, int, float]) -> np.ndarray:
 
 @pytest.mark.parametrize(("row", "later"), [(HELIOS, 0), (COSTLY, 7), (TIRESIAS, 0)])
 def test_a_clone_reads_the_jobs_and_its_ends_are_read(clones: dict[str, Path], row: Row, later: int) -> None:
-    """Submission + run time by job, whatever their order; pauses cost what they do there in that row alone."""
+    """Submission + run time by job, in any order; pauses are costly in that row only."""
     ends = their_ends(clones[row.simulator], row, for_them(some((0, 1, 100), (5, 16, 40), (5, 8, 41))))
     assert ends.tolist() == [100 + later, 45 + later, 46 + later]
 

@@ -32,7 +32,7 @@ ELASTIC = "memory,preemption,elastic"
 
 
 def two(duration: float = 100, **given: Any) -> dict[str, Any]:
-    """Make a job that asks for two workers and can have one to four."""
+    """Return a job that requests two workers and can have one to four."""
     return job(duration, num_gpus=2, min_workers=1, max_workers=4, **given)
 
 

@@ -140,11 +140,11 @@ def test_estimates_are_good_at_once_later_or_never(name: str) -> None:
     turns = table["predictable_from"]
     assert (turns == 0).mean() == pytest.approx(0.45, abs=0.03)
     assert (turns == 1).mean() == pytest.approx(0.15, abs=0.03)
-    held_s, told_s = (
+    held_s, estimate_s = (
         table["duration_s"] + table["startup_s"],
         table["profiled_duration_s"] + table["startup_s"],
     )
-    error = np.log(told_s / held_s)
+    error = np.log(estimate_s / held_s)
     assert error[turns == 0].std() == pytest.approx(0.25, abs=0.02)
     assert error[turns > 0].std() == pytest.approx(1, abs=0.05)
     late = np.log((table["predicted_duration_s"] + table["startup_s"]) / held_s)

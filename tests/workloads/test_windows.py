@@ -269,7 +269,7 @@ def test_windows_are_accepted_under_the_same_rules_by_any_default(
     table = chosen.table_maker(generated, "test")(0)
     assert table is not None
     accepted_at = chosen.jct_over_run_time(table, generated)
-    monkeypatch.setattr(Scenario.__init__, "__defaults__", None)  # nothing may be taken from what is usual
+    monkeypatch.setattr(Scenario.__init__, "__defaults__", None)  # no default may be used
     assert chosen.jct_over_run_time(table, replace(generated, **rules)) == accepted_at
 
 

@@ -93,7 +93,7 @@ def test_the_array_of_jobs_follows_scaled_arrivals(tmp_path: Path) -> None:
 
 
 def test_a_load_beyond_reach_is_refused(tmp_path: Path) -> None:
-    """With simultaneous arrivals the load is the GPUs asked for over the GPUs of the cluster."""
+    """With simultaneous arrivals the load is the requested GPUs over the GPUs of the cluster."""
     most = tiny.jobs()["num_gpus"].sum() / 16
     with pytest.raises(ValueError, match=rf"a load of 1000: 32 jobs reach {most:.3g} at most"):
         made(tmp_path, target_load=1e3)
@@ -219,8 +219,8 @@ def test_start_ups_are_taken_out_of_a_logs_run_times(tmp_path: Path) -> None:
         rest = np.maximum(table[name] - on["startup_s"], table[name] / 2)
         assert on[name].tolist() == rest.tolist()
     assert on.attrs["origin"]["startup_s"].startswith("filled")
-    told = made(tmp_path, tiny.jobs(), physics="estimates,startup").table
-    assert told["duration_s"].tolist() == table["duration_s"].tolist()
+    with_startup = made(tmp_path, tiny.jobs(), physics="estimates,startup").table
+    assert with_startup["duration_s"].tolist() == table["duration_s"].tolist()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`benchmarks/calibration.py` asks the kernel, and finds no error where measurements obey the formula."""
+"""`benchmarks.calibration` uses the kernel, and finds no error if measurements follow the formula."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ SCHEMA = (
     "iter_time_s,sync_time_s,rel_throughput,gpu_util_pct,gpu_mem_util_pct,gpu_mem_mib,measured,note,source\n"
 )
 ALONE_S = 0.03 + 0.002309 * 64  # resnet50 on a V100: alpha + beta x batch
-GB = 0.4 * 0.1022  # kappa x what it exchanges
+GB = 0.4 * 0.1022  # kappa x exchanged GB
 NEAR_S = ALONE_S + GB / 26 + 0.001  # 2 GPUs: 2 x 1/2 x GB over the links of one node, and a hop
 FAR_S = ALONE_S + GB / 5 + 0.0023
 INVENTED = f"""{SCHEMA}\
@@ -34,7 +34,7 @@ lstm,Wikitext-2,V100,1,1,1,20,fp32,3.0,,,,1.0,,,,measured,,synergy
 dcgan,LSUN,RTX3090,1,1,1,64,fp32,,100.0,,,,80.0,,4096.0,measured,,lucid
 ppo,LunarLander,RTX3090,1,1,1,64,fp32,,100.0,,,,60.0,,4096.0,measured,,lucid
 """
-BESIDE_60, BESIDE_80 = 1 + 0.62 * 0.6, 1 + 0.62 * 0.8  # by turns, of jobs alike in length and of 4 GiB
+BESIDE_60, BESIDE_80 = 1 + 0.62 * 0.6, 1 + 0.62 * 0.8  # in turns, for jobs of equal length and 4 GiB
 PAIRS = f"""model_a,dataset_a,batch_a,precision_a,model_b,dataset_b,batch_b,precision_b,gpu,slowdown_a,slowdown_b,\
 status,total_gpu_mem_mib,source
 dcgan,LSUN,64,fp32,ppo,LunarLander,64,fp32,RTX3090,{BESIDE_60},{BESIDE_80},ok,,lucid
@@ -51,7 +51,7 @@ mix,1-8,"preemption overhead, quantile 1.00",60.0,,mine
 
 @pytest.fixture
 def invented(tmp_path: Path) -> Path:
-    """Return a folder of measurements, of which most obey the formula."""
+    """Return a folder of measurements, most of which follow the formula."""
     texts = {SPEEDS: INVENTED, "colocation.csv": PAIRS, "preemption_measurements.csv": PAUSES}
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -59,7 +59,7 @@ def invented(tmp_path: Path) -> Path:
 
 
 def cells(printed: str, row: str) -> list[str]:
-    """Return what stands in a row of the tables: its number of points, its errors, what was stated."""
+    """Return the cells of a row of the tables: number of points, errors, stated error."""
     (line,) = re.findall(rf"^{re.escape(row)}  +(.*)$", printed, re.MULTILINE)
     found: list[str] = re.split(r" {2,}", line.strip())
     return found
