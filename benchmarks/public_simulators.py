@@ -265,7 +265,7 @@ def their_ends(folder: Path, row: Row, jobs: pd.DataFrame) -> np.ndarray:
 def by_job(ends: pd.DataFrame, count: int) -> np.ndarray:
     """Return end times by job; ValueError unless each job has exactly one."""
     if sorted(ends["job_id"]) != list(range(count)):
-        raise ValueError(f"expected one end for each of {count} jobs: got {len(ends)} rows")
+        raise ValueError(f"{len(ends)} ends of {count} jobs: expected one for each")
     return ends.sort_values("job_id")["end_time"].to_numpy(float)
 
 

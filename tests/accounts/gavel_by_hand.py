@@ -127,7 +127,7 @@ class GavelByHand:
 
 
 def take(view: "View", kinds: KindsByHand, turns: Sequence[Turn], *, pausing: bool) -> Iterator[Action]:
-    """Yield the pauses, moves and starts of this instant; each must be applied before the next is requested.
+    """Yield the pauses, moves and starts of this instant, each of which is to be made before the next is requested.
 
     turns: in order; a job may have several, of which the first that fits counts. A job that runs on that kind keeps its
     GPUs. pausing: whether running jobs may be paused, and moved to another kind.

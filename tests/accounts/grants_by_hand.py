@@ -81,7 +81,7 @@ class Ledger(NamedTuple):
 
 
 def grants(view: "View", requests: Sequence[Request], *, pausing: bool = True) -> Iterator[Action]:
-    """Yield the pauses and starts of this instant, each of which must be applied before the next is requested.
+    """Yield the pauses and starts of this instant, each of which is to be made before the next is requested.
 
     requests: of queued and running jobs, in order; a running job without a request keeps its GPUs.
     pausing: whether running jobs may be paused; else they keep their GPUs.
@@ -99,11 +99,8 @@ def grants(view: "View", requests: Sequence[Request], *, pausing: bool = True) -
                 ledger.keep(request.job)
         if request.job not in queued:
             continue
-        request_class = (
-            request.gpus,
-            cores[request.job],
-            view.can_hold(request.job).tobytes() if unlike else b"",
-        )
+        memory = view.can_hold(request.job).tobytes() if unlike else b""
+        request_class = request.gpus, cores[request.job], memory
         if request_class in hopeless or view.just_paused(request.job):
             continue
         if placement := view.place(request.job, gpus=request.gpus):

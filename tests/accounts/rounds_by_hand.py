@@ -1,4 +1,4 @@
-"""Rounds and Tiresias' order in plain Python, with which those of the kernel are compared move by move."""
+"""Priority rounds in plain Python, with which the compiled ones are compared move by move, and Tiresias' order."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,10 +14,10 @@ from gpu_cluster_gym.simulator.vocabulary import QUEUED
 
 
 class RoundsByHand:
-    """The moves of a policy that settles which jobs run at each arrival, and at times while jobs wait for GPUs."""
+    """Moves of a policy that decides which jobs run at each arrival, and at intervals while jobs wait for GPUs."""
 
     def __init__(self, order: Callable[[View], Requests], every_s: float = ROUND_S) -> None:
-        """Note what gives the requests of an instant."""
+        """Take the function that returns the requests of an instant."""
         self._order, self._every_s = order, every_s
         self._instant, self._arrived, self._began_s = -1, 0, -np.inf
         self._settled: tuple[bytes, ...] = ()
@@ -71,9 +71,9 @@ class LevelsByHand:
     def __init__(
         self, limits: tuple[float, ...] = LIMITS, starve: float = 8.0, *, servers_on_gpus: bool = False
     ) -> None:
-        """Forgive nothing yet."""
+        """Begin without promotions."""
         self._limits, self._starve, self._apart = limits, starve, servers_on_gpus
-        self._forgiven_s: dict[int, float] = {}  # what each job had run when it was last sent back
+        self._promoted_at_s: dict[int, float] = {}  # what each job had run when it was last sent back
 
     def __call__(self, view: View) -> Requests:
         """Return the requests of an instant."""
@@ -85,11 +85,11 @@ class LevelsByHand:
     def _level(self, view: View, job: int) -> int:
         jobs = view.jobs
         ran_s = float(jobs.ran_s[job])
-        forgiven_s = self._forgiven_s[job] = min(self._forgiven_s.get(job, 0.0), ran_s)
-        service = (ran_s - forgiven_s) * float(jobs.num_gpus[job])
+        promoted_at_s = self._promoted_at_s[job] = min(self._promoted_at_s.get(job, 0.0), ran_s)
+        service = (ran_s - promoted_at_s) * float(jobs.num_gpus[job])
         level = sum(limit <= service for limit in self._limits)
         waited_s = view.now - jobs.phase_began_s[job]
         if level and jobs.phase[job] == QUEUED and waited_s / self._starve >= ran_s:
-            self._forgiven_s[job] = ran_s
+            self._promoted_at_s[job] = ran_s
             return 0
         return level

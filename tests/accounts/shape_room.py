@@ -24,7 +24,7 @@ class Room:
     """Capacity that a pass can still grant: GPUs by node, the first to be taken first, and cores."""
 
     def __init__(self, now: Now, order: Sequence[int], movable: dict[int, Shape]) -> None:
-        """Take stock; `order` is that of all jobs with a request, `movable` what running jobs have that may change."""
+        """Count GPUs and cores; order: of all jobs with a request; movable: shapes of running jobs that may change."""
         self._now, self.feeding = now, cores_feeding(now)
         place = {job: number for number, job in enumerate(order)}
         self._node, self._holder = now.gpus.node.tolist(), now.gpus.first_owner.tolist()
@@ -51,7 +51,7 @@ class Room:
         self._left = len(self._kind)
 
     def grant(self, request: Request) -> Grant | None:
-        """Give a job the first of its shapes that fits, or its current GPUs if they are not given away."""
+        """Grant a job the first of its shapes for which there is space, or what it has if no other job got that."""
         if request.job in self._held:
             shapes = [*request.shapes, self._shape[request.job]]
         else:
@@ -87,7 +87,7 @@ class Room:
         return Grant(shape, tuple(sorted(gpus))) if gpus else None
 
     def _same(self, job: int, shape: Shape) -> Grant | None:
-        """Return the resources of a running job, if no other job has been given any of them."""
+        """Return what a running job holds, if no other job was granted any of it."""
         gpus = self._held[job]
         grant = Grant(shape, tuple(gpus), int(self._now.jobs.node[job]))
         there = not self._taken.intersection(gpus)
@@ -95,14 +95,14 @@ class Room:
         return grant if there and all(self._cores[node] + ROUNDING >= some for node, some in cores) else None
 
     def _on_cores(self, shape: Shape, cores: float) -> Grant | None:
-        """Return the open node with most cores left, if they are enough."""
+        """Return the open node with most cores left, if they suffice."""
         closed = self._now.nodes.closed.tolist()
         nodes = [node for node, left in enumerate(self._cores) if closed[node] == OPEN and left >= cores]
         best = max(nodes, key=lambda node: self._cores[node], default=None)
         return None if best is None else Grant(shape, (), best)
 
     def _on_one_node(self, job: int, wanted: int, each: float, able: Sequence[int]) -> list[int]:
-        """Return GPUs of the node where fewest jobs are disturbed, then least waited for, then least left."""
+        """Return GPUs of the node where fewest jobs are displaced, then fewest GPUs awaited, then fewest left."""
         best: tuple[int, int, int, int] | None = None
         found: list[int] = []
         for node in able:
@@ -119,7 +119,7 @@ class Room:
         return found
 
     def _spread(self, job: int, wanted: int, each: float, able: Sequence[int]) -> list[int]:
-        """Return GPUs of several nodes, of those with most that no job holds first, as far as there are cores."""
+        """Return GPUs of several nodes, those with most free GPUs first, as far as there are cores."""
         free = [sum(self._kind[gpu][0] == FREE for gpu in gpus) for gpus in self._open]
         gpus = sorted(
             (gpu for node in able for gpu in self._open[node]),

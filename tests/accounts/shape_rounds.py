@@ -1,12 +1,12 @@
 """A plan of shapes carried out in plain Python: jobs keep their GPUs, pause, restart in another shape or start.
 
-A policy orders the jobs and, for each, the acceptable shapes, best first. One pass in that order gives each job the
-first shape that fits on GPUs and cores that no earlier job was given: its own GPUs first, then free ones, then those
-that pauses in flight will free, then those of the last jobs. A job goes to the node where it displaces fewest others,
-and among those to the fullest. Jobs with parameter servers, whose speed does not depend on the nodes of their workers,
-and jobs larger than any node are spread if no node can hold them. Then running jobs without a grant are paused, those
-with another shape or other GPUs are restarted, and queued ones start; no other job is changed. CPU jobs start where
-they fit.
+A policy returns an order of jobs and, for each, the shapes that would do, the best first. One pass in that order
+gives each job the first shape for which there is room on GPUs, and cores, that no job before it has been given: its own
+first, then free ones, then those that pauses in flight will free, then those of the jobs that come last. A job stays on
+the node where it displaces fewest others, and of those where least is left; jobs with parameter servers, which are as
+fast wherever their workers are, and those larger than any node are spread where one node has no room. Then running jobs
+that got nothing are paused, those whose shape or GPUs have changed are restarted, and queued ones start; no other
+job is touched. CPU jobs start where they fit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Rounds:
-    """The moves of a policy that makes a plan every so often, when a job turns predictable, comes or ends.
+    """Moves of a policy that makes a plan at intervals, when a job turns predictable, comes or ends.
 
     In between, what fits starts in the order of a plan and no job is touched; nor is ever a job that has not yet run
     for a round since it last began: a job that is restarted gets something done (our choice). A round may be late by
@@ -108,7 +108,7 @@ def _looks(view: "View") -> bytes:
 
 
 def moves(now: Now, requests: Sequence[Request], movable: np.ndarray) -> Iterator[Action]:
-    """Yield the moves of this instant, each of which must be applied before the next is requested.
+    """Yield the moves of this instant, each of which is to be made before the next is requested.
 
     movable: the running jobs that may be paused or restarted; the others keep their resources.
     """
@@ -150,7 +150,7 @@ def _restarts(now: Now, grants: dict[int, Grant]) -> Iterator[Action]:
 
 
 def _placement(now: Now, job: int, grant: Grant) -> Placement:
-    """Return the placement of a grant, which leaves out requested values."""
+    """Return a grant as the placement of an action, which leaves open what is as requested."""
     shape, usual = grant.shape, asked(now, job)
     meant = usual.workers if shape.on_cpu else len(grant.gpus)
     return Placement(

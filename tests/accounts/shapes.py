@@ -16,7 +16,7 @@ class Once:
     """The arrays of jobs, GPUs or nodes, each read once."""
 
     def __init__(self, entities: "Entities") -> None:
-        """Look at them."""
+        """Take the arrays."""
         self._entities = entities
 
     def __getattr__(self, column: str) -> np.ndarray:
@@ -30,7 +30,7 @@ class Now:
     """A view before anything is done at an instant."""
 
     def __init__(self, view: "View") -> None:
-        """Look at a view."""
+        """Take a view."""
         self.view = view
         self.jobs, self.gpus, self.nodes = Once(view.jobs), Once(view.gpus), Once(view.nodes)
 
@@ -60,7 +60,7 @@ class Request(NamedTuple):
 
 
 def active(now: Now) -> np.ndarray:
-    """Return the jobs that ask for GPUs and have arrived and not ended, by (submit, job)."""
+    """Return the jobs that request GPUs and have arrived and not ended, by (submit, job)."""
     jobs: np.ndarray = np.flatnonzero((now.jobs.phase != DONE) & (now.jobs.num_gpus > 0))
     return jobs
 
@@ -90,7 +90,7 @@ def cores_feeding(now: Now) -> list[float]:
 
 
 def cores_each(feeding: float, shape: Shape) -> float:
-    """Return the requested cores of a job in a shape: per GPU, or in total for CPU workers."""
+    """Return the cores that a job requests in a shape: for each GPU, or as a whole on CPU workers."""
     if shape.on_cpu:
         return WORKER_CORES * shape.workers + SERVER_CORES * shape.servers
     if shape.apart:

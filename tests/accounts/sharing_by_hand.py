@@ -69,7 +69,7 @@ def can_join(view: "View", groups: Groups, jobs: np.ndarray, left: np.ndarray) -
 
 
 def join(view: "View", gpus: np.ndarray, job: int, left: np.ndarray) -> Start | None:
-    """Return the start of a job on GPUs of a group, as close together as possible, with its requested cores."""
+    """Start a job on some GPUs of a group, on as few nodes as possible, with the cores it asks for."""
     node = view.gpus.node[gpus]
     able = view.can_hold(job)[node] & (left[gpus] >= view.jobs.profiled_memory_gib[job])
     parts = [gpus[able & (node == here)] for here in np.unique(node[able])]

@@ -1,9 +1,9 @@
 """Search by trial for the CPU cores that a job needs per GPU: the allocator in plain Python.
 
 A reading is the share of a window in which a job's GPUs were busy, the job having the same number of cores all the
-while. The least number with a reading about as good as the best is searched for: upwards while readings rise, in
+while. The smallest number with a reading about as good as the best is searched for: upwards while readings rise, in
 proportion to what is missing to busy GPUs; then downwards between a number that was too small and one that is enough.
-What has been tried is remembered, so that nothing is tried twice.
+Readings are kept, so that no number is tried twice.
 """
 
 from dataclasses import dataclass, field
@@ -21,13 +21,13 @@ Readings = dict[float, float]  # share of time in which a job's GPUs were busy, 
 
 
 def enough(readings: Readings, eps: float) -> float:
-    """Return the least number of cores with a reading within `eps` of the best."""
+    """Return the smallest number of cores with a reading within `eps` of the best."""
     best = max(readings.values())
     return min(cores for cores, busy in readings.items() if busy >= best - eps)
 
 
 def next_cores(readings: Readings, eps: float) -> int:
-    """Return the number of cores to try next, or the sufficient number once it is known."""
+    """Return the number of cores to try next; the smallest that is enough where all is known."""
     best, most, good = max(readings.values()), max(readings), enough(readings, eps)
     if good == most and best < 1 - eps:
         return ceil(most * max(GROWTH, (1 - eps) / max(best, eps)))
@@ -59,7 +59,7 @@ class Curve:
         self.began_s, self.busy_s, self.cores = now, busy_s, cores
 
     def end(self, now: float, busy_s: float, eps: float, drop: float) -> None:
-        """Learn from a window, and begin the next; forget all others if it is far below those with these cores."""
+        """Add the reading of a window and begin the next; forget all others if it is far below earlier ones."""
         seconds, busy = now - self.began_s, busy_s - self.busy_s
         before_s, before = self.watched.get(self.cores, (0.0, 0.0))
         if before_s and busy / seconds < before / before_s - drop:
@@ -73,11 +73,12 @@ class Curve:
 
 @dataclass
 class Tuner:
-    """The curves of the running jobs that have GPUs.
+    """Curves of the running jobs with GPUs.
 
-    start: cores a GPU before anything is known. window_s: length of a window at least; the first after a start is
-    not read. eps: how much less busy than at best GPUs may be. drop: a job so much less busy than it was with the
-    same cores is tuned again.
+    start: cores a GPU before anything is known.
+    window_s: shortest length of a window; the first after a start is not read.
+    eps: share of time by which GPUs may be less busy than at best.
+    drop: a job that is so much less busy than it was with the same cores is tuned again.
     """
 
     start: float = 3
@@ -90,7 +91,7 @@ class Tuner:
         self._instant = -1
 
     def watch(self, view: "View") -> None:
-        """Learn from windows that are over; to be called at an instant before anything is changed."""
+        """Read windows that are over; to be called at an instant before anything is changed."""
         if self._instant == view.instant:
             return
         self._instant = view.instant
@@ -118,7 +119,7 @@ class Tuner:
         return of_use
 
     def wishes(self, view: "View") -> tuple[np.ndarray, np.ndarray]:
-        """Return, of each running job, how many cores a GPU it wants, and how much busier each makes them."""
+        """Return the cores a GPU that each running job wants, and the gain of each core."""
         unknown = Curve(self.start)
         curves = [self._curves.get(job, unknown) for job in view.running.tolist()]
         return np.array([curve.want for curve in curves], float), np.array([curve.gain for curve in curves])

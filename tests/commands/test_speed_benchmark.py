@@ -89,7 +89,7 @@ def test_the_json_file_has_the_printed_rows(tmp_path: Path) -> None:
         "benchmarks.speed",
         "--quick",
         "--rows",
-        "fifo_po,batch_pl",
+        "fifo_po,batch_plain",
         "--json",
         str(tmp_path / "new"),
     ]
@@ -97,7 +97,7 @@ def test_the_json_file_has_the_printed_rows(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "new").read_text())
     rows = {row["name"]: row for row in written["rows"]}
     assert rows["fifo_pool"]["faster"] > 1
-    assert list(rows) == ["fifo_pool", "batch_plain"]
+    assert list(rows) == ["fifo_pool", "batch_plain", "batch_plain_by_agent"]
     assert all(name in done.stdout for name in rows)
     assert written["machine"]["loop_s"] > 0
 

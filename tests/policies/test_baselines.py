@@ -22,20 +22,13 @@ from gpu_cluster_gym.simulator.cluster import Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
-from gpu_cluster_gym.simulator.policy import Policy, Ranking, RunsWhole
+from gpu_cluster_gym.simulator.policy import Policy, Ranking, RunsCompiled
 from tests.accounts.room_by_hand import cheapest
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"
-OF_PAPERS = {
-    "xion": 112,
-    "xonar": 100,
-    "coda": 100,
-    "aiturbo": 170,
-    "optimus": 120,
-    "gavel": 82,
-    "muri": 70,
-}
-OTHERS = 64
+MAX_LINES = {"xion": 115, "xonar": 102, "muri": 70, "gavel": 205}
+COMPILED = {"coda": 230, "aiturbo": 370, "optimus": 310, "tiresias": 145}  # with the whole algorithm
+OTHERS = 70
 
 
 def jobs(*rows: tuple[float, int, float], pause: float = 0.0, load: float = 0.0) -> np.ndarray:
@@ -80,24 +73,25 @@ def named(name: str) -> Policy:
 def test_a_file_has_one_policy_and_is_short(name: str) -> None:
     source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
     assert len(re.findall(r"^(?:def |class )?policy\b", source, re.MULTILINE)) == 1
-    assert len(source.partition("\nGRID =")[0].splitlines()) <= OF_PAPERS.get(name, OTHERS)
+    assert len(source.partition("\nGRID =")[0].splitlines()) <= (MAX_LINES | COMPILED).get(name, OTHERS)
     policy = load(name)
-    assert isinstance(policy, Ranking | RunsWhole) or inspect.isfunction(policy) or inspect.isclass(policy)
+    assert isinstance(policy, Ranking | RunsCompiled) or inspect.isfunction(policy) or inspect.isclass(policy)
 
 
 def test_names_are_had_without_the_compiler() -> None:
-    code = "import sys\nfrom gpu_cluster_gym import baselines\nbaselines.names()\n"
-    code += "print({'numba', 'pandas'} & set(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=FOLDER.parent, capture_output=True, text=True, check=True
+    code = (
+        "import sys; from gpu_cluster_gym import baselines; "
+        "baselines.names(); print({'numba', 'pandas'} & set(sys.modules))"
     )
+    line = [sys.executable, "-c", code]
+    done = subprocess.run(line, cwd=FOLDER.parent, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
 def test_underscored_modules_are_no_policies() -> None:
-    assert "_victims" not in names()
-    with pytest.raises(ValueError, match="no policy '_victims'"):
-        load("_victims")
+    assert "_sharing" not in names()
+    with pytest.raises(ValueError, match="no policy '_sharing'"):
+        load("_sharing")
 
 
 def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
@@ -159,7 +153,7 @@ def test_srtf_beats_fifo_where_short_jobs_queue_behind_a_long_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["fifo", "xion", "xion_threshold"])
-def test_srtf_loses_if_pauses_are_expensive(name: str) -> None:
+def test_srtf_loses_where_pauses_are_expensive(name: str) -> None:
     """A 0-100, B 100-150; SRTF: A 0-10, pause -50, B 50-100, load -160, A 160-250."""
     work = jobs((0, 1, 100), (10, 1, 50), pause=40, load=60)
     assert finishes(named(name), work, uniform(1, 1)) == [100, 150]
@@ -270,7 +264,7 @@ def test_xion_spares_jobs_that_started_lately() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_cheapest_victims_are_found(seed: int) -> None:
+def test_the_cheapest_sharing_are_found(seed: int) -> None:
     rng = np.random.default_rng(seed)
     held, cost, left = rng.integers(1, 5, 7), rng.integers(0, 6, 7) * 1.0, rng.permutation(7) * 1.0
     wanted = int(rng.integers(1, 9))
@@ -282,7 +276,7 @@ def test_the_cheapest_victims_are_found(seed: int) -> None:
     assert found[:3] == best
 
 
-def test_there_may_be_no_victims() -> None:
+def test_there_may_be_no_sharing() -> None:
     assert cheapest(3, [(0, 1), (1, 1)], np.ones(2), np.ones(2)) is None
 
 

@@ -1,4 +1,4 @@
-"""Policies that allocate CPU cores follow measurements and starve no job; the others choose as documented.
+"""Policies that divide CPU cores do so by measurements, and neither side starves; others choose as they claim.
 
 A node of two GPUs and ten cores is the usual case: two cores are kept for GPUs without a job, and CODA's reserve for
 jobs with GPUs is six.
@@ -31,7 +31,7 @@ VISION, LANGUAGE = 6.0, 0.1  # cores a GPU that keep it busy
 
 
 def jobs(*rows: dict[str, float]) -> np.ndarray:
-    """Return jobs of one GPU and three requested cores that take an hour, with the given changes."""
+    """Make jobs of a GPU, of an hour with the cores they request and three asked, unless stated."""
     array = np.zeros(len(rows), JOB)
     usual = {
         "num_gpus": 1,
@@ -115,7 +115,7 @@ def tuned(busy_at: Callable[[float], float], windows: int, seed: int) -> int:
         pytest.param(lambda cores: 0.8 * min(cores / 4, 1.0), id="never quite busy"),
     ],
 )
-def test_the_tuner_finds_the_least_cores_that_are_about_best(busy_at: Callable[[float], float]) -> None:
+def test_the_tuner_finds_the_fewest_cores_that_are_about_best(busy_at: Callable[[float], float]) -> None:
     """Within a step, within eight windows, in four of five cases: steps of one curve are lost in errors."""
     best = busy_at(64)
     least = next(cores for cores in range(1, 65) if busy_at(cores) >= best - EPS)
@@ -180,7 +180,7 @@ def test_no_job_is_throttled_without_gpus_to_protect() -> None:
     assert list(throttled(played)) == []
 
 
-def test_gpus_that_lack_cores_throttle_no_job() -> None:
+def test_gpus_that_idle_for_want_of_cores_throttle_no_job() -> None:
     """A could use twelve cores and gets four at most beside B and C, which draw three quarters of the bandwidth."""
     work = jobs({"input_core_s": 12.0}, on_cpu(3, gbs_each=75), on_cpu(3, gbs_each=75))
     recorder = recorded(Coda(), episode(work, (1, 1, 10)))
@@ -258,7 +258,7 @@ def mix(seed: int, needs: list[float], count: int = 60) -> np.ndarray:
 
 
 def gained(policy: Any, needs: list[float]) -> float:
-    """Return how many points of effective utilisation a policy gains on three cores a GPU."""
+    """Return the percentage points of effective utilisation that a policy gains over three cores a GPU."""
     gains = []
     for seed in range(2):
         work = mix(seed, needs)
@@ -292,7 +292,7 @@ def test_cpu_jobs_are_neither_paused_nor_kept_waiting() -> None:
 # The others.
 
 
-def test_fixed_cores_gives_everybody_three() -> None:
+def test_fixed_cores_gives_each_job_three() -> None:
     """A asks for one, B for eight, C for two as a whole."""
     recorder = recorded(FixedCores(), episode(jobs({"cores_each": 1}, {"cores_each": 8}, on_cpu(2))))
     assert recorder.held[0.0] == [3, 3, 2]
@@ -303,7 +303,7 @@ def test_fixed_cores_takes_the_cores_per_gpu_of_a_node() -> None:
     assert recorder.held[0.0] == [2, 2]
 
 
-def test_synergy_moves_cores_from_jobs_that_do_not_need_them() -> None:
+def test_synergy_moves_cores_from_a_job_that_does_not_need_them() -> None:
     """Both have five to begin with; A needs one, B could use nine."""
     work = jobs({"input_core_s": LANGUAGE, "cores_each": 5}, {"input_core_s": 9.0, "cores_each": 5})
     recorder = recorded(make(load("synergy")), episode(work))

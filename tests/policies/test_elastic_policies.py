@@ -1,4 +1,4 @@
-"""AITurbo, Optimus and the search for their GPUs behave as claimed on cases worked by hand."""
+"""AITurbo and Optimus, and the grants of shapes, do on cases known by hand what is claimed of them."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +23,7 @@ ALONE = {"duration_s": 10_000.0, "scaling_loss": 0.0, "max_workers": 4, "cpu_cor
 
 
 def work(*jobs: dict[str, Any], cluster: Cluster = FOUR, **choices: Any) -> Workload:
-    """Return elastic jobs of 10,000 s that scale without loss and estimates that are exact, unless said."""
+    """Return elastic jobs of 10,000 s that scale without loss and estimates that are exact, unless stated."""
     wanted = {"physics": "memory,preemption,estimates,elastic"} | choices
     return workload(table_of(*(ALONE | job for job in jobs)), cluster, **wanted)
 
@@ -123,7 +123,7 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("exact")
-def test_a_predictable_job_grows_by_a_worker_per_round_while_no_job_waits() -> None:
+def test_a_predictable_job_grows_by_a_worker_a_round_while_no_job_waits() -> None:
     """1 worker 0-240, 2 from 270, 3 from 540, 4 from 810, each after a restart of 30 s: 1,440 s done by 780.
 
     Rounds are looked for every 60 s, counted from the last event, and a job is left alone for 240 s.
@@ -196,7 +196,7 @@ def test_of_equal_values_the_first_comes_first() -> None:
 
 @pytest.mark.parametrize(("slowdown", "starts"), [(5.0, True), (8.0, False), (0.0, False)])
 @pytest.mark.usefixtures("exact")
-def test_jobs_that_have_waited_long_enough_take_cpu_workers(slowdown: float, starts: bool) -> None:
+def test_cpu_workers_are_taken_by_a_job_that_has_waited_long_enough(slowdown: float, starts: bool) -> None:
     """A has the GPU, B comes at 100. At 300, when C comes, B has waited 200 s, and a restart costs it 30."""
     one = Cluster("one", (1,), (16.0,), (32,))
     waiting = UNSURE | {"submit_s": 100.0, "cpu_slowdown": slowdown, "pause_s": 10.0, "load_s": 20.0}
@@ -212,7 +212,7 @@ def test_jobs_that_have_waited_long_enough_take_cpu_workers(slowdown: float, sta
 
 
 def lively(seed: int, **choices: Any) -> Episode:
-    """Return an episode of jobs that queue for eight GPUs, some of which can be foretold, some run on cores."""
+    """Return an episode of jobs that queue for eight GPUs, some of which are predictable, some run on cores."""
     rng = np.random.default_rng(seed)
     rows = [
         {
@@ -294,7 +294,7 @@ def test_a_worker_goes_to_the_job_with_the_largest_saving(
 
 
 @pytest.mark.usefixtures("exact")
-def test_a_server_goes_to_the_job_limited_by_its_exchange() -> None:
+def test_a_server_goes_to_the_job_whose_exchange_binds() -> None:
     """Of A's .5 s .4 are exchange with its server, of B's next to nothing; a server takes 5 of 14 cores."""
     few = Cluster("few", (2,), (16.0,), (17,))
     episode = begin({"servers": 1, "sync_gb": 1.0}, {"servers": 1, "sync_gb": 0.001}, cluster=few)

@@ -75,13 +75,13 @@ def shares(
 
 
 def solved(gpus: np.ndarray, speed: np.ndarray, sizes: np.ndarray, objective: Objective) -> np.ndarray:
-    """Return the shares by the linear program, also where they are found without."""
+    """Return the shares by the linear program, also where the policy needs none."""
     rows, count, row_of = alike(gpus, speed)
     return np.take(program(rows, count, sizes, objective), row_of, axis=0)
 
 
 class Watched:
-    """The policy, and what it did when; at each step the types of GPUs on which each job is are looked at."""
+    """Policy that records its actions with their times, and checks at each step the types of GPUs of each job."""
 
     def __init__(self, **settings: Any) -> None:
         self.policy, self.moves = Gavel(**settings), list[tuple[float, Action]]()
@@ -109,7 +109,7 @@ def typed(work: np.ndarray, machines: Cluster, *on_k80: float) -> Episode:
 # The program.
 
 
-def test_the_job_that_loses_least_runs_on_the_slow_type() -> None:
+def test_the_job_that_loses_least_by_the_slow_type_is_sent_there() -> None:
     """Two like A (half as fast on the K80) and two like B (a tenth), a GPU of each type.
 
     Equal shares are worth 0.75 and 0.55 an hour. B stays off the K80; A fills it and takes a of the V100:
@@ -130,7 +130,7 @@ def test_a_gang_has_the_gpu_time_of_a_single_job() -> None:
     assert given[:, 0] == pytest.approx([0.2, 0.8, 0.8, 0.8, 0.8], abs=1e-5)
 
 
-def test_no_time_is_left_over_that_somebody_could_use() -> None:
+def test_no_time_is_left_over_that_a_job_could_use() -> None:
     """The least is 1, that of the job of one GPU; the gang of two has the rest of its time too."""
     assert shares(np.array([1, 2]), np.ones((2, 1)), np.array([4])) == pytest.approx(np.ones((2, 1)))
 
@@ -147,7 +147,7 @@ def test_a_gang_larger_than_any_type_has_a_share_of_all_together() -> None:
     assert given == pytest.approx(np.array([[0, 0, 0.5], [1, 0, 0]]), abs=1e-5)
 
 
-def test_the_largest_sum_may_give_somebody_nothing() -> None:
+def test_the_largest_sum_may_give_a_job_nothing() -> None:
     """B gains 1 / 0.55 of the V100, A 1 / 0.75."""
     given = shares(np.ones(2), np.array([[1, HALF], [1, TENTH]]), np.array([1, 1]), "throughput")
     assert given == pytest.approx(np.array([[0, 1], [1, 0]]))
@@ -180,13 +180,13 @@ def until(episode: Episode, policy: Gavel, end_s: float) -> None:
             episode.advance()
 
 
-def test_time_alone_is_not_charged_later() -> None:
+def test_a_job_that_is_alone_for_long_does_not_pay_for_it() -> None:
     """A has run 10 h when B comes: they take turns from then on, and B ends after 2 h in a bit more than 4 h."""
     ends = finishes(Gavel(), jobs((0, 1, 100_000), (36_000, 1, 7200)), cluster("1x1"))
     assert 36_000 + 2 * 7200 - ROUND_S <= ends[B] <= 36_000 + 2 * 7200 + 3 * ROUND_S
 
 
-def test_a_running_job_moves_to_a_faster_gpu_in_the_round_after_it_is_free() -> None:
+def test_a_running_job_moves_to_the_faster_gpu_in_the_round_after_it_is_free() -> None:
     """A 0-100 on the V100, B on the K80 till the round, which is 40 s late: 200 of its 1000 s by 400, then the rest."""
     episode = run(Gavel(), typed(jobs((0, 1, 100), (0, 1, 1000)), cluster("1x1+1x1-k80"), HALF, HALF))
     assert episode.state.finish_s[:2].tolist() == [100, 1200]

@@ -1,4 +1,4 @@
-"""Grants to an order of jobs take few pauses, of the last jobs, and each pause is for a start.
+"""An order of jobs is carried out with few pauses, of the last jobs, and each of them for a start.
 
 `A 0-10` means that A runs from 0 to 10; jobs are named A, B, C ... in the order of the list.
 """
@@ -73,7 +73,7 @@ def test_the_fewest_are_paused_and_the_last_in_order(
     assert [move.job for move in moves if isinstance(move, Start)] == ([D] if victims else [])
 
 
-def test_gpus_that_are_being_freed_are_kept_for_whom_they_are_freed() -> None:
+def test_gpus_that_are_being_freed_are_kept_for_the_job_they_are_freed_for() -> None:
     """A and B pause -105; C has both reserved, so that D, which comes at 101, does not start before it has ended."""
     work = jobs((0, 1, 1000), (0, 1, 1000), (100, 2, 10), (101, 1, 10), pause=5)
     episode = started(work, uniform(1, 2), [(0,), (1,)])
@@ -87,7 +87,7 @@ def test_gpus_that_are_being_freed_are_kept_for_whom_they_are_freed() -> None:
 
 
 def test_no_other_job_is_paused_while_pauses_in_flight_suffice() -> None:
-    """A, with two GPUs, pauses for C at 100 and D takes the other; only for E somebody else must pause."""
+    """A, with two GPUs, pauses for C at 100 and D takes the other; only for E another job must pause."""
     work = jobs((0, 2, 1000), (0, 2, 1000), (100, 1, 10), (100, 1, 10), (100, 1, 10), pause=5)
     episode = started(work, NODE, [(0, 1), (2, 3)])
     moves = granted(episode, [C, D, E, B, A])
@@ -114,7 +114,7 @@ def test_of_equal_nodes_that_of_the_last_job_is_cleared() -> None:
     assert paused(granted(episode, [C, A, B])) == [B]
 
 
-def test_co_located_jobs_are_not_paused() -> None:
+def test_a_job_that_shares_a_gpu_is_not_paused() -> None:
     """A and B share the first GPU, and A has the second too; C, which comes before them, has the third."""
     work = jobs((0, 2, 1000), (0, 1, 1000), (0, 1, 1000), (100, 1, 10))
     episode = started(work, uniform(1, 3), [(0, 1), (0,), (2,)], physics=Physics(max_share=2))
@@ -127,7 +127,7 @@ def with_cores(work: np.ndarray, *cores: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("cores", "victims"), [(4, [A]), (5, [])])
-def test_no_job_is_paused_if_cores_would_not_suffice(cores: float, victims: list[int]) -> None:
+def test_no_job_is_paused_where_the_cores_would_not_do(cores: float, victims: list[int]) -> None:
     """A has the only GPU and one of ten cores, the CPU job B six."""
     work = with_cores(jobs((0, 1, 1000), (0, 0, 1000), (100, 1, 10)), 1, 6, cores)
     episode = started(work, uniform(1, 1, cores=10), [(0,), ()], physics=Physics(cores=True))
@@ -141,7 +141,7 @@ def test_no_job_is_paused_for_a_cpu_job() -> None:
 
 
 class Shuffled:
-    """Policy with a new random order every ten minutes, which records jobs that were paused for a later one."""
+    """A policy of another random order every ten minutes, that notes which jobs were paused for a job behind them."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -170,7 +170,7 @@ class Shuffled:
 @pytest.mark.parametrize("pause", [0.0, 30.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_any_order_is_carried_out_lawfully(seed: int, pause: float) -> None:
-    """All gangs run to completion; a pause is always for the start of an earlier job."""
+    """All gangs run to their end; a pause is always for the start of a job that comes before."""
     rng = np.random.default_rng(seed)
     rows = zip(
         np.sort(rng.uniform(0, 20_000, 80)),

@@ -41,7 +41,7 @@ def test_equal_jobs_take_turns_once_a_queue() -> None:
 
 
 @pytest.mark.parametrize(("starve", "last"), [(float("inf"), True), (8.0, True), (2.0, False), (1.0, False)])
-def test_a_starving_job_returns_to_the_top(starve: float, last: bool) -> None:
+def test_a_starving_job_comes_back_to_the_top(starve: float, last: bool) -> None:
     """A stream of short jobs would keep A, demoted after 3250 s, waiting for as long as it lasts: to 25,000."""
     work = jobs((0, 1, 5000), *((1000.0 * k, 1, 1000) for k in range(1, 21)))
     ends = finishes(Tiresias(starve=starve), work, uniform(1, 1))
