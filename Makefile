@@ -1,10 +1,10 @@
-# Everything on a fresh machine: `make train` learns a scheduler, `make test` runs the tests.
+# Targets for a fresh machine: `make train` trains a scheduler, `make test` runs the tests.
 #
-#   make train TORCH=torch       the newest Torch (learning runs on the CPU: the networks are small)
+#   make train TORCH=torch       latest Torch (training runs on the CPU, since the networks are small)
 #   make train PYTHON=python3.12 another interpreter (3.11 or newer)
-#   make nightly                 what takes too long for `make test`
-#   make docs                    the pages as a site: open site/index.html, no server or network needed
-#   make constraints             writes down the versions that are installed now, for everybody after
+#   make nightly                 checks that take too long for `make test`
+#   make docs                    documentation site: open site/index.html, no server or network needed
+#   make constraints             pin the currently installed versions
 
 PYTHON ?= python3
 pinned := $(shell grep '^torch==' constraints.txt)
@@ -14,12 +14,12 @@ TRACE ?= philly
 python := .venv/bin/python
 installed := .venv/.installed
 installed_docs := .venv/.installed_docs
-# Twice quiet: errors only.
+# Two --quiet flags: errors only.
 pip := $(python) -m pip --quiet --quiet --disable-pip-version-check
-# On all cores, where pip would take one; a template that is no Python is passed over, as pip does.
+# On all cores, unlike pip; like pip, it ignores templates that are not valid Python.
 bytecode := $(python) -m compileall -q -q -j 0 .venv/lib || true
 
-# Another Torch than the usual comes with what it needs itself; of the other packages the versions stay as written down.
+# Another Torch than the pinned one installs its own dependencies; other packages keep their pinned versions.
 ifeq ($(TORCH),$(pinned))
 of_torch := --constraint constraints.txt
 of_rest := constraints.txt
@@ -28,7 +28,7 @@ of_torch :=
 of_rest := .venv/constraints.txt
 endif
 
-# Bytecode is kept, also where the shell says otherwise: each process would translate all sources for itself.
+# Keep bytecode, whatever the shell sets: otherwise each process would compile all sources.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: train test nightly docs lint format constraints clean
@@ -57,7 +57,7 @@ format: $(installed)
 	$(python) -m ruff check --fix .
 	$(python) -m ruff format .
 
-# Torch goes first and by itself, so that its build can be chosen; the rest then finds it in place.
+# Torch is installed first and separately, so that its build can be chosen.
 $(installed): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(PYTHON) is older than 3.11: name a newer one, as in make PYTHON=python3.12"; exit 2; }
@@ -75,7 +75,7 @@ $(installed_docs): $(installed)
 	@$(bytecode)
 	@touch $@
 
-# A build's own mark (+cpu) and what only some builds of Torch bring are left out: they are not the same everywhere.
+# Local version labels (+cpu) and dependencies of some Torch builds are left out, since they depend on the platform.
 constraints: $(installed_docs)
 	$(python) -m pip freeze --exclude-editable | sed -E 's/\+[A-Za-z0-9.]+$$//' | grep -E '^[A-Za-z0-9._-]+==' \
 		| grep -viE '^(nvidia|cuda|triton)' > .venv/versions.txt

@@ -13,7 +13,7 @@ COMMANDS = {
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command that the first argument names; return its exit code, 2 if there is no such command."""
+    """Run the command that the first argument names; return its exit code, 2 for an unknown command."""
     name, *rest = (sys.argv[1:] if args is None else args) or ["--help"]
     if name in COMMANDS:
         code: int = import_module(COMMANDS[name][0]).main(rest)

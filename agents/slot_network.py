@@ -56,8 +56,8 @@ class SlotEncoder(nn.Module):
 class SlotNetwork(ScoringNetwork):
     """Actor and critic, without shared layers.
 
-    Logits are `base_logit_scale` x the base policy's logits + a residual that is 0 before training, so the untrained agent is
-    its base policy. The network is equivariant: permuted slots give permuted logits.
+    Logits are `base_logit_scale` x the base policy's logits + a residual that is 0 before training, so the untrained
+    agent is its base policy. The network is equivariant: permuted slots give permuted logits.
     """
 
     def __init__(self, slots: int, *, hidden: int = 32, base_logit_scale: float = 0.4) -> None:

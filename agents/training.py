@@ -34,8 +34,8 @@ class Training:
     """Options that all action kinds share: PPO on windows of a trace, initialised as a heuristic policy."""
 
     action: str = ""
-    """steer: set the weights of the rule `union` a few times in each window. moves: choose each move from a list. plain:
-    start the next job, pause or wait. The other training options, and their defaults, depend on it."""
+    """steer: set the weights of the rule `union` a few times in each window. moves: choose each move from a list.
+    plain: start the next job, pause or wait. The other training options, and their defaults, depend on it."""
     algorithm: str = "ppo"
     """ppo."""
     total_timesteps: int = choice(81_920, least=1)

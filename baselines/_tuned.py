@@ -92,7 +92,7 @@ def constants(workload: str, *, with_history: bool = False) -> Constants:
     if workload not in known:
         raise ValueError(
             f"no constants exist for workload {workload!r}: expected {', '.join(known) or 'none'}; search some with "
-            "train_agent.py --workload NAME --search 1 and benchmarks/keep_constants.py"
+            "train_agent.py --workload NAME --search 1 and python -m benchmarks.keep_constants"
         )
     with_history = with_history and (CONSTANTS / f"{workload}{WITH_HISTORY}.json").exists()
     found = _constants(workload + WITH_HISTORY * with_history)
@@ -143,7 +143,7 @@ def _read(workload: str) -> dict[str, Any]:
     if workload not in _workloads():
         raise ValueError(
             f"no policy is tuned for workload {workload!r}: expected {', '.join(_workloads()) or 'none'}; tune with "
-            "python benchmarks/tune.py --workload NAME"
+            "python -m benchmarks.tune --workload NAME"
         )
     found: dict[str, Any] = json.loads((FOLDER / f"{workload}.json").read_text(encoding="utf-8"))
     return found

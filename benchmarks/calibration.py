@@ -1,12 +1,12 @@
-"""How far the simulator's speed function is from public measurements, part by part.
+"""Errors of the simulator's speed model relative to public measurements, part by part.
 
     python -m benchmarks.calibration --data DIR
 
-DIR holds `speed_measurements.csv`, `colocation.csv` and, for restarts, `preemption_measurements.csv`: figures of the
-sources in `traces/data/SOURCES.md`, not kept here. What is computed is the kernel's: jobs as measured are put on a
-cluster and asked how long an iteration takes, or how far they come in a second beside another. Their parameters are
-those that traces are filled with. An error is |computed / measured - 1| in percent: the mean and (the median).
-`constant` is that of the median of a row's measurements, `stated` what was reported where parameters were fitted.
+DIR has `speed_measurements.csv`, `colocation.csv` and, for restarts, `preemption_measurements.csv`: figures of the
+sources in `traces/data/SOURCES.md`, which are not part of the repository. The kernel simulates the measured jobs on a
+cluster: the time of an iteration alone, or the progress in a second next to another job. Job parameters are those that
+fill traces. An error is |computed / measured - 1| in percent: the mean and (the median). `constant` is the error of the
+median of a row's measurements; `stated` is the error reported where the parameters were fitted.
 """
 
 import argparse
@@ -32,17 +32,17 @@ from gpu_cluster_gym.simulator.physics import CONTENTION, CONTENTION_OF_EXCESS, 
 from gpu_cluster_gym.simulator.policy import Placement, Start, Wait
 from gpu_cluster_gym.traces import STATISTICS
 
-# --- Speeds of training jobs that others have measured, and what the kernel computes for the same settings.
+# Training speeds
 
 Floats = npt.NDArray[np.float64]
-Points = pd.DataFrame  # of `what`, `measured`, and what was computed; those of a `setting` count as one
+Points = pd.DataFrame  # columns `what` (row), `measured`, computed ones; points of one `setting` count as one
 
 SPEEDS = "speed_measurements.csv"
-PLENTY_OF_CORES = 10_000  # cores of a node
-AT_ONCE = 256  # jobs, or pairs of them, in one episode: what its smallest record holds
-IN_TOKENS = ("gnmt", "tacotron2", "transformer_big", "transformer_xl_base")  # rates of them count tokens
-OTHER_DATA = ("CoLA", "Wikitext", "aclImdb", "MovieLens")  # workloads other than their model's profile
-SMALL_IMAGES = ("efficientnet_b0", "mobilenet_v2", "resnet50")  # their profiles have large ones
+AMPLE_CORES = 10_000  # cores per node, so that input never limits a job
+EPISODE_JOBS = 256  # jobs, or pairs of jobs, per episode: the size of the smallest record
+IN_TOKENS = ("gnmt", "tacotron2", "transformer_big", "transformer_xl_base")  # models with rates in tokens
+OTHER_DATA = ("CoLA", "Wikitext", "aclImdb", "MovieLens")  # data sets other than those of the profiles
+SMALL_IMAGES = ("efficientnet_b0", "mobilenet_v2", "resnet50")  # models with profiles on large images
 FITTED = {
     "gavel K80": "K80 PCIe, cloud (gavel)",
     "gavel P100": "P100, cloud (gavel)",
@@ -56,7 +56,7 @@ FITTED = {
     "sia RTX2080Ti": "RTX2080Ti PCIe + 50 Gb/s IB",
     "sia QuadroRTX6000": "QuadroRTX6000 PCIe",
 }
-"""Links that hardware.csv fitted to a measured cluster; for others there are those of `simulator.cluster.Cluster`."""
+"""Name in hardware.csv of the links fitted to each measured cluster; other clusters have the default links."""
 BY_LINKS = {
     "seconds": "measured",
     "fitted": "links\nfitted",
@@ -64,55 +64,58 @@ BY_LINKS = {
     "named": "links\nnamed",
     "left_out": "links named\nleft out",
 }
-"""Columns of gangs, and what they are called in a table."""
+"""Columns of `gangs`, and their headings in a table."""
 
 
-def arrays(settings: pd.DataFrame, machines: Cluster, *parts: str) -> np.ndarray:
-    """Return jobs as the kernel reads them: `gpu_s` of an iteration on each of `num_gpus`, and what else they need."""
-    plain = dict.fromkeys(("submit_s", "idle_ms", "input_core_s", "sync_gb", "deadline_s"), 0.0) | {
+def job_records(settings: pd.DataFrame, machines: Cluster, *parts: str) -> np.ndarray:
+    """Return jobs in the form that the kernel reads, with defaults for missing columns.
+
+    settings: `num_gpus` and `gpu_s`, the seconds of an iteration on each GPU. parts: additional parts of physics.
+    """
+    defaults = dict.fromkeys(("submit_s", "idle_ms", "input_core_s", "sync_gb", "deadline_s"), 0.0) | {
         "cores": 1.0
     }
-    jobs = settings.assign(**{name: value for name, value in plain.items() if name not in settings})
+    jobs = settings.assign(**{name: value for name, value in defaults.items() if name not in settings})
     jobs["cpu_cores"] = jobs["cores"] * jobs["num_gpus"]
     jobs["active_ms"] = 1000 * jobs["gpu_s"] - jobs["idle_ms"]
     return jobs_array(jobs.assign(duration_s=1e6), machines, frozenset({"locality", "cores", *parts}))
 
 
 def iterations(settings: pd.DataFrame, links: dict[str, float] | None = None) -> Floats:
-    """Return the seconds of an iteration of jobs alone, `num_gpus` over `nodes` with these links."""
+    """Return the seconds of an iteration of jobs that run alone, on `num_gpus` over `nodes` with these links."""
     found = np.empty(len(settings))
     shapes = settings[["num_gpus", "nodes"]].to_numpy(int)
     for gpus, nodes in np.unique(shapes, axis=0).tolist():
         sizes = tuple(gpus // nodes + (node < gpus % nodes) for node in range(nodes))
-        memory, cores = (16.0,) * nodes, (PLENTY_OF_CORES,) * nodes
+        memory, cores = (16.0,) * nodes, (AMPLE_CORES,) * nodes
         machines = Cluster("measured", sizes, memory, cores, node_types=(), **(links or {}))
         rows = np.flatnonzero((shapes == (gpus, nodes)).all(axis=1))
-        for part in np.array_split(rows, 1 + len(rows) // AT_ONCE):
-            jobs = arrays(settings.iloc[part], machines)
+        for part in np.array_split(rows, 1 + len(rows) // EPISODE_JOBS):
+            jobs = job_records(settings.iloc[part], machines)
             found[part] = Episode(jobs, machines, exact=True, physics=Physics(cores=True)).jobs["iteration_s"]
     return found
 
 
 def parameters(name: str) -> pd.DataFrame:
-    """Return a table of the parameters that are simulated with."""
+    """Return a table of simulation parameters."""
     return pd.read_csv(STATISTICS.parent / name)
 
 
 def profiles(model: "pd.Series[str]") -> pd.DataFrame:
-    """Return the parameters of each row's model, with the row's index; NaN where there is no such model."""
+    """Return the profile of each row's model, with the row's index; NaN for models without a profile."""
     models = parameters("models.csv").set_index("model").rename(columns={"speed_A100_tf32": "speed_A100"})
     return models.reindex(model).set_index(model.index)
 
 
 def fitted_links(cluster: str) -> dict[str, float]:
-    """Return what hardware.csv says of a measured cluster, as fields of `Cluster`."""
+    """Return the links of a measured cluster in hardware.csv, as fields of `Cluster`."""
     rows = parameters("hardware.csv").set_index("name").loc[FITTED[cluster]]
     fields = dict(zip(("B_intra", "B_inter", "L_intra", "L_inter"), FIELDS, strict=True))
     return dict(zip(rows["parameter"].map(fields), rows["value"].str.strip(">").astype(float), strict=True))
 
 
 def profiled_s(table: pd.DataFrame) -> "pd.Series[float]":
-    """Return the seconds of an iteration on one GPU, alpha + beta x batch over the speed of GPU and precision."""
+    """Return the seconds of an iteration on one GPU: alpha + beta x batch / speed of the GPU and precision."""
     models = profiles(table["model"])
     speed = pd.Series(np.nan, table.index)
     for gpu, rows in table.groupby("gpu").groups.items():
@@ -122,16 +125,16 @@ def profiled_s(table: pd.DataFrame) -> "pd.Series[float]":
 
 
 def measurements(folder: Path) -> pd.DataFrame:
-    """Return the speeds of models with a profile, with what the kernel asks for and `seconds` of an iteration."""
+    """Return measurements of models with a profile: `seconds` of an iteration, and the kernel's job parameters."""
     table = pd.read_csv(folder / SPEEDS, dtype={"note": str})
     models = profiles(table["model"])
     batch = table["batch_per_gpu"].fillna(models["default_batch_per_gpu"])
     table = table.assign(batch_per_gpu=batch, gpu=table["gpu"].replace("unspecified", "V100"))
     seconds = table["iter_time_s"].fillna(table["gpus"] * batch / table["throughput_samples_per_s"])
-    who = table["source"].str.split("/").str[0]
+    source = table["source"].str.split("/").str[0]
     table = table.assign(
-        who=who,
-        cluster=(who + " " + table["gpu"]).where(who != "chronus", who),
+        who=source,
+        cluster=(source + " " + table["gpu"]).where(source != "chronus", source),
         seconds=seconds.fillna(1 / table["rel_throughput"]),
         profiled_s=profiled_s(table),
         num_gpus=table["gpus"],
@@ -142,7 +145,7 @@ def measurements(folder: Path) -> pd.DataFrame:
 
 
 def single_gpu(speeds: pd.DataFrame) -> Points:
-    """Return iterations on one GPU, in units of the model's median, so that the constant is one for each model."""
+    """Return iterations on one GPU in units of the model's median, so that the constant is the model's median."""
     data = speeds["dataset"]
     other = data.isin(OTHER_DATA) | (data == "CIFAR-10") & speeds["model"].isin(SMALL_IMAGES)
     known = ~other & ~speeds["who"].isin(["muri", "synergy"]) & speeds["profiled_s"].notna()
@@ -159,9 +162,12 @@ def single_gpu(speeds: pd.DataFrame) -> Points:
 
 
 def gangs(speeds: pd.DataFrame) -> pd.DataFrame:
-    """Return what was measured on several GPUs and, between the batch sizes measured on one, what is computed."""
-    told = speeds["note"].str.replace(r"^\d+x ", "", regex=True)
-    machine = told.where(speeds["who"].isin(["dle", "lambda", "tfb"]), "").fillna("")
+    """Return measured and computed iterations on several GPUs.
+
+    The seconds on one GPU are interpolated between measured batch sizes.
+    """
+    noted = speeds["note"].str.replace(r"^\d+x ", "", regex=True)
+    machine = noted.where(speeds["who"].isin(["dle", "lambda", "tfb"]), "").fillna("")
     speeds = speeds.assign(machine=machine, gpu_s=speeds["profiled_s"].where(speeds["who"] == "chronus"))
     like = ["who", "model", "dataset", "gpu", "precision", "machine"]
     for _, rows in speeds.groupby(like):
@@ -178,7 +184,7 @@ def gangs(speeds: pd.DataFrame) -> pd.DataFrame:
 
 
 def synchronisation(many: pd.DataFrame) -> Points:
-    """Return iterations on several GPUs over that on one."""
+    """Return the seconds of iterations on several GPUs, relative to one GPU."""
     many = many[many["who"] != "chronus"].sort_values("cluster", kind="stable")
     points = pd.DataFrame({name: many[column] / many["gpu_s"] for column, name in BY_LINKS.items()})
     points["what"], points["no exchange"] = many["cluster"], 1.0
@@ -190,7 +196,7 @@ def synchronisation(many: pd.DataFrame) -> Points:
 
 
 def spread(many: pd.DataFrame) -> Points:
-    """Return iterations over several nodes over that of the same job on one."""
+    """Return the seconds of iterations on several nodes, relative to the same job on one node."""
     near = many[many["nodes"] == 1].groupby("key")[list(BY_LINKS)].mean()
     far = many[(many["nodes"] > 1) & many["key"].isin(near.index)].sort_values("cluster", kind="stable")
     ratio = far[list(near)] / near.loc[far["key"]].set_index(far.index)
@@ -200,28 +206,28 @@ def spread(many: pd.DataFrame) -> Points:
 
 
 def cores(speeds: pd.DataFrame) -> Points:
-    """Return speeds by cores over that with three of them: Synergy's."""
-    told = speeds[speeds["who"] == "synergy"].assign(sync_gb=0.0)
-    told = told.assign(cores=told["cores_per_gpu"], gpu_s=told["profiled_s"], input_core_s=told["core_s"])
-    measured, model = told["rel_throughput"], told["model"]
-    best, least = pd.Series(1.0, told.index), pd.Series(np.inf, told.index)
+    """Return Synergy's speeds by number of CPU cores, relative to three cores."""
+    jobs = speeds[speeds["who"] == "synergy"].assign(sync_gb=0.0)
+    jobs = jobs.assign(cores=jobs["cores_per_gpu"], gpu_s=jobs["profiled_s"], input_core_s=jobs["core_s"])
+    measured, model = jobs["rel_throughput"], jobs["model"]
+    best, min_error = pd.Series(1.0, jobs.index), pd.Series(np.inf, jobs.index)
     for knee in np.arange(0.2, 24.1, 0.2):
-        speed = relative(told.assign(gpu_s=1.0, input_core_s=knee))
+        speed = relative(jobs.assign(gpu_s=1.0, input_core_s=knee))
         mean = (speed / measured - 1).abs().groupby(model).transform("mean")
-        best, least = best.where(mean >= least, speed), least.where(mean >= least, mean)
+        best, min_error = best.where(mean >= min_error, speed), min_error.where(mean >= min_error, mean)
     flat = measured.groupby(model).transform("std") == 0
-    points = pd.DataFrame({"what": model, "measured": measured, "as profiled": relative(told)})
+    points = pd.DataFrame({"what": model, "measured": measured, "as profiled": relative(jobs)})
     points["knee fitted"], points["cores ignored"] = best, 1.0
     bent = points[~flat]
     return pd.concat([bent, bent.assign(what="all but flat"), points[flat].assign(what="flat")])
 
 
-def relative(told: pd.DataFrame) -> "pd.Series[float]":
-    """Return the kernel's speed of each row over that of its job with three cores."""
-    return pd.Series(iterations(told.assign(cores=3.0)) / iterations(told), told.index)
+def relative(jobs: pd.DataFrame) -> "pd.Series[float]":
+    """Return the kernel's speed of each job, relative to the same job with three cores."""
+    return pd.Series(iterations(jobs.assign(cores=3.0)) / iterations(jobs), jobs.index)
 
 
-# --- Links fitted to measured clusters of a kind: the figures behind `simulator.cluster.LINKS`, and how far they carry.
+# Links fitted to all measured clusters of a kind: the source of `simulator.cluster.LINKS`
 
 KINDS = {
     "nvlink-ib": (
@@ -232,56 +238,62 @@ KINDS = {
     "pcie-ethernet": ("gavel K80", "gavel P100", "sia T4"),
     "nvlink-ethernet": ("gavel V100",),
 }
-"""Measured clusters by the name of their links: our reading of their machines, where a source does not say."""
+"""Measured clusters by name of links; we inferred the links where a source does not report them."""
 
-ROUNDS, LEAST = 60, 1e-3  # of the fit; least of an error's size there, and of 1 / bandwidth, s a GB
+ROUNDS, FLOOR = (
+    60,
+    1e-3,
+)  # rounds of the fit; lower bound of errors in the weights, and of 1 / bandwidth, s per GB
 
 
 def by_name(many: pd.DataFrame) -> pd.DataFrame:
-    """Return jobs' seconds with the links `named`, and with those fitted to the kind's other clusters, `left_out`."""
+    """Return seconds of iterations with the links in `LINKS`, and with links fitted to the kind's other clusters."""
     found = pd.DataFrame(np.nan, many.index, ["named", "left_out"])
-    told = many[~many["source"].str.contains("scalability")]
+    training = many[~many["source"].str.contains("scalability")]
     for kind, clusters in KINDS.items():
         for cluster in clusters:
             rows = many[many["cluster"] == cluster]
             if len(rows):
                 found.loc[rows.index, "named"] = iterations(rows, dict(zip(FIELDS, LINKS[kind], strict=True)))
-                others = links_of(told[told["cluster"] != cluster], kind)
+                others = links_of(training[training["cluster"] != cluster], kind)
                 found.loc[rows.index, "left_out"] = iterations(rows, dict(zip(FIELDS, others, strict=True)))
     return found
 
 
 def links_of(many: pd.DataFrame, kind: str) -> tuple[float, ...]:
-    """Return the links that fit the clusters of a kind, each counting the same: GB/s and ms, as in `LINKS`.
+    """Return the links (GB/s and ms, as in `LINKS`) that fit the clusters of a kind, with equal weight per cluster.
 
-    NVLink with Ethernet has the links inside a node of the one kind, and between nodes of the other.
+    `nvlink-ethernet` takes the links inside a node from `nvlink-ib`, and those between nodes from `pcie-ethernet`.
     """
     if kind == "nvlink-ethernet":
         inside, between = links_of(many, "nvlink-ib"), links_of(many, "pcie-ethernet")
         return inside[0], between[1], inside[2], between[3]
     clusters = [rows for name, rows in many.groupby("cluster") if name in KINDS[kind]]
     intra, inter, near_ms, far_ms = fitted(clusters) if clusters else np.zeros(4)
-    return 1 / max(intra, LEAST), 1 / max(inter, LEAST), near_ms, far_ms
+    return 1 / max(intra, FLOOR), 1 / max(inter, FLOOR), near_ms, far_ms
 
 
 def fitted(clusters: Sequence[pd.DataFrame]) -> Floats:
-    """Return s a GB inside and between nodes, and ms a hop, none negative, with the least error.
+    """Return the non-negative coefficients with the least mean |computed / measured - 1|.
 
-    That is the mean |computed / measured - 1|. What is computed is a constant and a sum of the four, so least squares
-    do, weighted anew in each round.
+    The coefficients are s per GB inside and between nodes, and ms per hop inside and between nodes. The computed time
+    is linear in them, so the fit is iteratively reweighted least squares.
     """
     gained, left, weight = (np.concatenate(parts) for parts in zip(*map(equations, clusters), strict=True))
     found = np.zeros(4)
     for _ in range(ROUNDS):
-        scale = weight / np.maximum(np.abs(gained @ found - left), LEAST)
-        ways = [solved(gained, left, scale, chosen) for n in range(5) for chosen in combinations(range(4), n)]
-        good = [way for way in ways if (way >= 0).all()]
-        found = min(good, key=lambda way: float((scale * (gained @ way - left) ** 2).sum()))
+        scale = weight / np.maximum(np.abs(gained @ found - left), FLOOR)
+        # Non-negative least squares by trying every set of coefficients that are not 0.
+        trials = [
+            solved(gained, left, scale, chosen) for n in range(5) for chosen in combinations(range(4), n)
+        ]
+        valid = [trial for trial in trials if (trial >= 0).all()]
+        found = min(valid, key=lambda trial: float((scale * (gained @ trial - left) ** 2).sum()))
     return found
 
 
 def equations(rows: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
-    """Return what each of the four adds, and what they have to add, over what was measured; and the weights."""
+    """Return the terms of the four coefficients, their required sum (both over the measurement) and the weights."""
     workers, nodes, measured = (rows[name].to_numpy(float) for name in ("num_gpus", "nodes", "seconds"))
     moved = 2 * (workers - 1) / workers * rows["sync_gb"].to_numpy()
     parts = [moved * (nodes == 1), moved * (nodes > 1), (workers / nodes - 1) / 1000, (nodes - 1) / 1000]
@@ -290,27 +302,28 @@ def equations(rows: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
 
 
 def solved(gained: Floats, left: Floats, scale: Floats, chosen: tuple[int, ...]) -> Floats:
-    """Return the least squares in which only the chosen of the four are not 0."""
-    way, some = np.zeros(4), list(chosen)
+    """Return the least-squares solution in which only the chosen coefficients are not 0."""
+    solution, some = np.zeros(4), list(chosen)
     root = np.sqrt(scale)
     if some:
-        way[some] = np.linalg.lstsq(gained[:, some] * root[:, None], left * root, rcond=None)[0]
-    return way
+        solution[some] = np.linalg.lstsq(gained[:, some] * root[:, None], left * root, rcond=None)[0]
+    return solution
 
 
-# --- Slowdowns of pairs of training jobs that share a GPU, measured by others, and what the kernel computes for them.
+# Slowdowns of co-located jobs
 
 PAIRS = "colocation.csv"
 JOB = ["model", "dataset", "batch", "precision"]
-SLOPES = np.arange(0.0, 3.0, 0.01)  # among which the best is looked for
-ROOM_GIB = 1000.0  # of a GPU: that two jobs fit has been seen
+SLOPES = np.arange(0.0, 3.0, 0.01)  # candidates of the fit
+AMPLE_GIB = 1000.0  # memory per GPU: the measured pairs did fit
 FORMS: dict[Literal["turns", "excess"], float] = {"turns": CONTENTION, "excess": CONTENTION_OF_EXCESS}
 
 
 def colocation(folder: Path) -> Points:
-    """Return the slowdowns of both jobs of pairs on a GPU, by each form with the k of V100s and with the best of a row.
+    """Return the slowdowns of both jobs of pairs on a GPU.
 
-    `left out`: k is fitted_pairs to the pairs without the models of the pair, one of the two left out at a time.
+    Each form of contention has its default coefficient k, the k fitted to each row, and `left out`: k fitted to the
+    pairs without the models of the pair, leaving out one of the two at a time.
     """
     jobs = sides(folder)
     points = pd.DataFrame({"what": jobs["gpu"], "measured": jobs["slowdown"]})
@@ -325,13 +338,13 @@ def colocation(folder: Path) -> Points:
 
 
 def sides(folder: Path) -> pd.DataFrame:
-    """Return the jobs of measured pairs, one after the other, as measured alone (Lucid) or else as profiled."""
+    """Return the two jobs of each measured pair as consecutive rows, as measured alone (Lucid) or as profiled."""
     pairs = pd.read_csv(folder / PAIRS).query("status == 'ok'").reset_index(names="pair")
-    here = []
+    both = []
     for own, other in ("ab", "ba"):
         names = {f"{name}_{own}": name for name in (*JOB, "slowdown")} | {f"model_{other}": "beside"}
-        here.append(pairs.rename(columns=names)[[*names.values(), "pair", "gpu", "source"]])
-    jobs = pd.concat(here).sort_values("pair", kind="stable").reset_index(drop=True)
+        both.append(pairs.rename(columns=names)[[*names.values(), "pair", "gpu", "source"]])
+    jobs = pd.concat(both).sort_values("pair", kind="stable").reset_index(drop=True)
     speeds = pd.read_csv(folder / SPEEDS, dtype={"note": str}).query("source == 'lucid'")
     lucid = speeds.rename(columns={"batch_per_gpu": "batch"}).groupby(JOB)[
         ["gpu_util_pct", "gpu_mem_mib", "throughput_samples_per_s"]
@@ -350,17 +363,17 @@ def sides(folder: Path) -> pd.DataFrame:
 def slowdowns(
     jobs: pd.DataFrame, form: Literal["turns", "excess"], contention: float, loss: float = 0.0
 ) -> Floats:
-    """Return how much slower than alone jobs are, of which each two that follow one another share a GPU.
+    """Return the slowdowns of jobs relative to running alone, where each two consecutive jobs share a GPU.
 
-    jobs: `gpu_s` of an iteration alone, `duty` and `gpu_memory_gib`.
+    jobs: `gpu_s`, the seconds of an iteration alone, `duty`, the GPU utilisation, and `gpu_memory_gib`.
     """
     found = [np.empty(0)]
-    for pairs in np.array_split(np.arange(len(jobs)).reshape(-1, 2), 1 + len(jobs) // (2 * AT_ONCE)):
-        machines = uniform(1, len(pairs), ROOM_GIB)
+    for pairs in np.array_split(np.arange(len(jobs)).reshape(-1, 2), 1 + len(jobs) // (2 * EPISODE_JOBS)):
+        machines = uniform(1, len(pairs), AMPLE_GIB)
         each = jobs.iloc[pairs.ravel()]
         each = each.assign(num_gpus=1, idle_ms=1000 * each["gpu_s"] * (1 - each["duty"]))
         physics = Physics(max_share=2, contention_form=form, contention=contention, contention_loss=loss)
-        episode = Episode(arrays(each, machines, "memory"), machines, exact=True, physics=physics)
+        episode = Episode(job_records(each, machines, "memory"), machines, exact=True, physics=physics)
         episode.advance()
         for job in range(len(each)):
             episode.apply(Start(job, Placement((job // 2,))))
@@ -370,23 +383,23 @@ def slowdowns(
     return np.concatenate(found)
 
 
-def in_each(jobs: pd.DataFrame, beyond: Floats, found: Callable[[pd.DataFrame, Floats], Floats]) -> Floats:
-    """Return 1 + k x beyond, with the k that is found for the pairs of each type of GPU by themselves."""
+def in_each(jobs: pd.DataFrame, beyond: Floats, fit: Callable[[pd.DataFrame, Floats], Floats]) -> Floats:
+    """Return the slowdowns 1 + k x beyond, with k fitted to each GPU type separately."""
     slower = np.empty(len(jobs))
     for rows in jobs.groupby("gpu").indices.values():
-        slower[rows] = found(jobs.iloc[rows], beyond[rows])
+        slower[rows] = fit(jobs.iloc[rows], beyond[rows])
     return slower
 
 
 def fitted_pairs(jobs: pd.DataFrame, beyond: Floats) -> Floats:
-    """Return the slowdowns with the k that fits these pairs best."""
+    """Return the slowdowns with k fitted to these pairs."""
     return 1 + slope(jobs, beyond) * beyond
 
 
 def left_out_pairs(jobs: pd.DataFrame, beyond: Floats) -> Floats:
-    """Return the slowdowns with k fitted to the pairs that a model has no part in: of a pair's two, the mean of both.
+    """Return the slowdowns with k fitted to the pairs without a model.
 
-    The mean is that of logarithms.
+    Each pair has two models, so its slowdown is the geometric mean of two fits.
     """
     total, count = np.zeros(len(jobs)), np.zeros(len(jobs))
     for model in jobs["model"].unique():
@@ -399,12 +412,12 @@ def left_out_pairs(jobs: pd.DataFrame, beyond: Floats) -> Floats:
 
 
 def slope(jobs: pd.DataFrame, beyond: Floats) -> float:
-    """Return the k of the least mean error of the logarithm."""
+    """Return the k with the least mean error of the logarithm."""
     errors = np.abs(np.log(1 + SLOPES[:, None] * beyond) - np.log(jobs["slowdown"].to_numpy()))
     return float(SLOPES[errors.mean(axis=1).argmin()]) if len(jobs) else 0.0
 
 
-# --- How exact a profile is: what was measured more than once, or nearly so, and how far apart it came out.
+# Repeated measurements: the accuracy that a profile can have
 
 SETTING = [
     "model",
@@ -422,7 +435,7 @@ SIDE = ["model", "batch", "precision"]
 
 
 def repeats(folder: Path) -> pd.DataFrame:
-    """Return by `what` how many settings and rows there are, and the deviation of the logarithm within a setting, %."""
+    """Return a row for each kind of measurement: settings, measurements, and deviations within a setting, %."""
     speeds = pd.read_csv(folder / SPEEDS, dtype={"note": str})
     speeds["seconds"] = speeds["iter_time_s"].fillna(1 / speeds["throughput_samples_per_s"])
     rows = [
@@ -457,7 +470,7 @@ def repeats(folder: Path) -> pd.DataFrame:
 def spread_of(
     what: str, rows: pd.DataFrame, setting: list[str], column: str
 ) -> tuple[str, int, int, float, float]:
-    """Return the deviation within settings measured twice at least, and that which half of the rows are within."""
+    """Return the standard and median deviation, %, within settings that were measured at least twice."""
     rows = rows[rows[column] > 0]
     same = rows.groupby(setting, dropna=False)
     log = np.log(rows[column][same[column].transform("size") > 1])
@@ -468,7 +481,7 @@ def spread_of(
     return what, settings, len(log), 100 * float(deviation), 100 * float(apart.abs().median())
 
 
-# --- Restarts and first starts of jobs that others have measured, and what traces are filled with for like jobs.
+# Restarts and first starts
 
 PAUSES = "preemption_measurements.csv"
 UP_TO_8, ABOVE_8 = (1, 2, 4, 8), (16, 32)  # GPUs
@@ -479,16 +492,20 @@ SIA = ("resnet50", "bert_base", "yolov3", "resnet18", "deepspeech2", "neumf")
 SMALL = ("dcgan", "efficientnet_b0", "mobilenet_v2", "mobilenet_v3", "neumf", "pointnet", "ppo", "resnet18")
 LUCID = (*SMALL, "lstm", "resnet50", "bert_base", "transformer")
 ELASTICFLOW = ("vgg16", "resnet50", "inception_v3", "bert_base", "gpt2_small", "deepspeech2")
-SHARES = np.arange(0.0, 1.01, 0.01)  # of data_reopen_s, among which the best is looked for
-CONSTANTS_S = np.arange(5.0, 100.0, 0.5)
-MOST_OF_TACC = 1 - 0.5 / 101  # the level of the largest of its 101
-EACH = 4000  # jobs drawn of each model and number of GPUs
+SHARES = np.arange(0.0, 1.01, 0.01)  # of data_reopen_s, candidates of the fit
+CONSTANTS_S = np.arange(5.0, 100.0, 0.5)  # candidates of the fit
+MAX_TACC_LEVEL = 1 - 0.5 / 101  # quantile level of the largest of the 101 measurements on TACC
+DRAWS = 4000  # jobs drawn per model and number of GPUs
 
 
-class Told(NamedTuple):
-    """A measurement: whose, its seconds, of which jobs; a quantile if it has a level, else a mean.
+class Overhead(NamedTuple):
+    """A measured overhead of restarts or first starts.
 
-    first: it is of first starts on made-up data. capped: it is the most that was counted.
+    what: row of the table.
+    seconds: a quantile if `level` is given, else a mean.
+    models, gpus: the jobs it was measured on.
+    first: whether it is of first starts on synthetic data.
+    capped: whether it is an upper bound.
     """
 
     what: str
@@ -501,11 +518,11 @@ class Told(NamedTuple):
 
 
 def preemption(folder: Path) -> Points:
-    """Return seconds that restarts and first starts take, as filled and by one constant for all.
+    """Return the seconds of restarts and first starts, as filled into traces and by a single constant.
 
-    `left out`: how much of the data is reopened, or the constant, is fitted to the other sources alone.
+    `left out`: the share of data that is reopened, or the constant, is fitted to the other sources only.
     """
-    found = [row for cells in pd.read_csv(folder / PAUSES).to_dict("records") if (row := told(cells))]
+    found = [row for cells in pd.read_csv(folder / PAUSES).to_dict("records") if (row := overhead(cells))]
     points = pd.DataFrame({"what": [row.what for row in found], "measured": [row.seconds for row in found]})
     for cost in ("high", "measured"):
         points[f"{cost}\nas filled"] = [as_filled(row, cost) for row in found]
@@ -523,44 +540,46 @@ def preemption(folder: Path) -> Points:
     return points
 
 
-def told(cells: dict[Hashable, str]) -> Told | None:
-    """Return a row of the measurements; None for one whose unit, or whose jobs, are not told."""
+def overhead(cells: dict[Hashable, str]) -> Overhead | None:
+    """Return a row of the measurements; None if its unit or its jobs are unknown."""
     model, what, text = cells["model"].split(" ")[0], cells["what"], cells["seconds"]
     known = model in set(parameters("models.csv")["model"])
     match what.split(",")[0].split(" (")[0], known:
         case "checkpoint+restart", True:
-            return Told("Sia, by model", float(text), (model,))
+            return Overhead("Sia, by model", float(text), (model,))
         case "checkpoint+restart", False:
-            return Told("Pollux, one for all", float(text), SIA, UP_TO_8)
+            return Overhead("Pollux, one for all", float(text), SIA, UP_TO_8)
         case "preemption", _:
-            return Told("mean of Tiresias's CNNs", float(text), TIRESIAS, UP_TO_8)
+            return Overhead("mean of Tiresias's CNNs", float(text), TIRESIAS, UP_TO_8)
         case "preemption overhead", _:
-            return Told("quantiles on TACC", float(text), TACC, UP_TO_8, level=float(what.split(" ")[-1]))
+            return Overhead("quantiles on TACC", float(text), TACC, UP_TO_8, level=float(what.split(" ")[-1]))
         case "checkpoint+cold start used in simulation", _:
-            return Told("Lucid, by GPUs", float(text), LUCID, ABOVE_8 if cells["gpus"] == ">8" else UP_TO_8)
+            return Overhead(
+                "Lucid, by GPUs", float(text), LUCID, ABOVE_8 if cells["gpus"] == ">8" else UP_TO_8
+            )
         case "preempt+resume used in simulation", _:
-            return Told("Shockwave, one for all", float(text), TACC, UP_TO_8)
+            return Overhead("Shockwave, one for all", float(text), TACC, UP_TO_8)
         case "scale/migrate overhead", _:
-            return Told("ElasticFlow, at most", float(text), ELASTICFLOW, UP_TO_8, capped=True)
+            return Overhead("ElasticFlow, at most", float(text), ELASTICFLOW, UP_TO_8, capped=True)
         case "start-up", True:
-            return Told("Salus, first starts", float(text), (model,), first=True)
+            return Overhead("Salus, first starts", float(text), (model,), first=True)
     return None
 
 
-def as_filled(row: Told, cost: str) -> float:
-    """Return the seconds of like jobs, as traces are filled."""
+def as_filled(row: Overhead, cost: str) -> float:
+    """Return the seconds that traces are filled with for the same jobs."""
     jobs = drawn(row.models, row.gpus, cost)
     if row.first:
         return float(jobs["startup_s"].mean() * by_mean(row, np.zeros(1))[0])
     seconds = jobs["restart_s"]
-    value = float(seconds.mean() if row.level is None else seconds.quantile(min(row.level, MOST_OF_TACC)))
+    value = float(seconds.mean() if row.level is None else seconds.quantile(min(row.level, MAX_TACC_LEVEL)))
     return min(value, row.seconds) if row.capped else value
 
 
 @cache
 def drawn(models: tuple[str, ...], gpus: tuple[int, ...], cost: str) -> pd.DataFrame:
-    """Draw `restart_s`, pause and load, and `startup_s` of jobs of each of these models and numbers of GPUs."""
-    each = pd.MultiIndex.from_product([models, gpus, range(EACH)], names=["model", "num_gpus", "draw"])
+    """Draw `restart_s` (pause and load) and `startup_s` of jobs with each of these models and numbers of GPUs."""
+    each = pd.MultiIndex.from_product([models, gpus, range(DRAWS)], names=["model", "num_gpus", "draw"])
     jobs = each.to_frame(index=False).drop(columns="draw").astype({"model": object})
     full = traces.fill(
         jobs.assign(submit_s=0.0, duration_s=3600.0), seed=0, largest_gpu_gib=32.0, restart_cost=cost
@@ -568,8 +587,8 @@ def drawn(models: tuple[str, ...], gpus: tuple[int, ...], cost: str) -> pd.DataF
     return full.assign(restart_s=full["pause_s"] + full["load_s"])
 
 
-def by_mean(row: Told, shares: Floats) -> Floats:
-    """Return how much longer a start takes on average where such shares of the data are reopened, over that filled."""
+def by_mean(row: Overhead, shares: Floats) -> Floats:
+    """Return the mean duration of a start if these shares of the data are reopened, relative to the filled share."""
     models = parameters("models.csv").set_index("model").loc[list(row.models)]
     checkpoint = 0.0 if row.first else 2 * models["checkpoint_MB"].to_numpy() / 200
     rest = (models["startup_s"].to_numpy() + checkpoint).mean()
@@ -579,21 +598,27 @@ def by_mean(row: Told, shares: Floats) -> Floats:
     return longer
 
 
-def left_out(points: Points, ways: Floats) -> Floats:
-    """Return the seconds of each source's rows in the way that is nearest to the others: (rows,), of (rows, ways)."""
+def left_out(points: Points, candidates: Floats) -> Floats:
+    """Return the seconds (rows,) of each source by the candidate that fits the other sources best.
+
+    candidates: seconds, (rows, candidates).
+    """
     found = np.empty(len(points))
     for source in points["what"].unique():
         out = (points["what"] == source).to_numpy()
-        found[out] = ways[out, errors(points[~out], ways[~out]).argmin()] if not out.all() else ways[out, 0]
+        best = 0 if out.all() else errors(points[~out], candidates[~out]).argmin()
+        found[out] = candidates[out, best]
     return found
 
 
-def errors(points: Points, ways: Floats) -> Floats:
-    """Return the mean error of the logarithm in each way, every source counting the same."""
-    each = pd.DataFrame(np.abs(np.log(ways / points["measured"].to_numpy()[:, None])))
+def errors(points: Points, candidates: Floats) -> Floats:
+    """Return the mean error of the logarithm of each candidate, with equal weight per source."""
+    each = pd.DataFrame(np.abs(np.log(candidates / points["measured"].to_numpy()[:, None])))
     mean: Floats = each.groupby(points["what"].to_numpy()).mean().mean().to_numpy()
     return mean
 
+
+# Report
 
 STATED = {
     "GPU: all, by setting": "17.2 (11.8)",
@@ -618,28 +643,29 @@ JUDGED = {
     "pair": (f"turns{HELD_OUT}", f"excess{HELD_OUT}"),
     "restart": (f"measured{HELD_OUT}",),
 }
-"""What of each part is compared with a constant in words: where it was fitted, with the rows left out."""
+"""Columns of each part that are compared with a constant; fitted parts by the fit that leaves the row out."""
 NOTES = {
-    "repeats": "How far apart repeated measurements of one setting are: so exact a profile can be. None repeats GPU "
-    "utilisation, which is shown over batch sizes instead, or memory, of which a line in the batch errs by 2.5 %.",
+    "repeats": "Deviation of repeated measurements of one setting: the best accuracy that a profile can have. No "
+    "source repeats GPU utilisation, which is shown over batch sizes instead, or memory, which is linear in the batch "
+    "size within 2.5 %.",
     "GPU": "Seconds of an iteration on one GPU, in sample. Constant: the median of each model. Stated for 140 "
-    "settings, not quite these. The worst on V100s is Sia's NCF, which waits for its host.",
-    "gang": "Seconds on several GPUs over those on one. Stated for 14,221 points, more than are in these files, after "
-    "fits to each cluster and to its single GPUs. Held out: Sia's scalability files. Named: the links of its kind, "
-    "fitted to all clusters of that kind, or, left out, to the others. Constant: the cluster's own median.",
-    "nodes": "Seconds on several nodes over those of the same job on one. Chronus tells neither GPU, batch nor links.",
-    "cores": "Speed with 1 to 24 cores a GPU over that with 3. Stated for knee and cap fitted to each model.",
-    "pair": "Slowdown on a shared GPU, of both jobs. Fitted: k to each type of GPU; left out: to the pairs without the "
+    "slightly different settings. The worst on V100s is Sia's NCF, which waits for its host.",
+    "gang": "Seconds on several GPUs relative to one. Stated for 14,221 points, more than are in these files, after "
+    "fits to each cluster and to its single GPUs. Held out: Sia's scalability files. Named: links fitted to all "
+    "clusters of that kind; left out: to the other clusters. Constant: the median of the cluster.",
+    "nodes": "Seconds on several nodes relative to the same job on one. Chronus reports neither GPU, batch nor links.",
+    "cores": "Speed with 1 to 24 cores per GPU relative to 3. Stated for knee and cap fitted to each model.",
+    "pair": "Slowdown of both jobs on a shared GPU. Fitted: k for each GPU type; left out: for the pairs without the "
     "models of a pair. Stated for hidden demands fitted to each model (Gavel), or for excess beyond 0.943 (RTX3090). "
-    "Gavel tells no utilisation: its jobs have their profiles'.",
-    "restart": "Seconds that a restart, or a first start, takes: means over jobs like those measured, or quantiles. "
-    "Left out: how much of its data a start opens again, or the constant, one for all, is fitted to the other sources; "
-    "the noise is TACC's. The high costs were fitted to Sia's; Salus's start-ups are in the profiles.",
+    "Gavel reports no utilisation: its jobs have that of their profiles.",
+    "restart": "Seconds of a restart or a first start: means over the measured jobs, or quantiles. Left out: the share "
+    "of data that a start reopens, or the single constant, is fitted to the other sources; the noise is TACC's. The "
+    "high costs were fitted to Sia's; Salus's start-ups are in the profiles.",
 }
 
 
 def plain(cells: pd.DataFrame) -> Table:
-    """Return a table of words and numbers as it is."""
+    """Return a data frame as a printed table."""
     shown = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), show_edge=False)
     for name in cells:
         shown.add_column("" if name == "what" else str(name), justify="left" if name == "what" else "right")
@@ -649,7 +675,7 @@ def plain(cells: pd.DataFrame) -> Table:
 
 
 def table(part: str, points: Points) -> Table:
-    """Return the errors of each row of a part, and of what was compared with them."""
+    """Return the errors of each row of a part, alongside the constant and the stated errors."""
     shown = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), show_edge=False)
     schemes = [str(name) for name in points if name not in ("what", "measured", "setting", "constant")]
     shown.add_column("", no_wrap=True)
@@ -664,9 +690,9 @@ def table(part: str, points: Points) -> Table:
 
 
 def verdicts(part: str, points: Points) -> Iterator[str]:
-    """Say in words of which rows a part is worse than a constant."""
+    """Yield a sentence that lists the rows in which a part is worse than a constant."""
     for scheme in JUDGED[part]:
-        beside = (
+        baseline = (
             f"constant{HELD_OUT}"
             if scheme.endswith(HELD_OUT) and f"constant{HELD_OUT}" in points
             else "constant"
@@ -674,19 +700,19 @@ def verdicts(part: str, points: Points) -> Iterator[str]:
         worse, rows = [], 0
         for what, each in points.groupby("what", sort=False):
             middle = pd.Series(each["measured"].median(), each.index)
-            computed, constant = (mean_error(each, each.get(name, middle)) for name in (scheme, beside))
+            computed, constant = (mean_error(each, each.get(name, middle)) for name in (scheme, baseline))
             rows += computed >= 0
             worse += [str(what)] if computed > constant else []
-        said = (
+        sentence = (
             f"Worse than a constant in {len(worse)} of {rows} rows: {', '.join(worse)}"
             if worse
             else "Nowhere worse than a constant"
         )
-        yield f"{said} ({' '.join(scheme.split())}{', both' if beside != 'constant' else ''})."
+        yield f"{sentence} ({' '.join(scheme.split())}{', both' if baseline != 'constant' else ''})."
 
 
 def mean_error(rows: Points, computed: "pd.Series[float]") -> float:
-    """Return the mean error in percent of what was computed for the points of a row, as it is shown."""
+    """Return the mean error, in percent, of the computed points of a row."""
     errors = 100 * (computed / rows["measured"] - 1).abs()
     if "setting" in rows and rows["setting"].notna().all():
         errors = errors.groupby(rows["setting"]).mean()
@@ -694,7 +720,7 @@ def mean_error(rows: Points, computed: "pd.Series[float]") -> float:
 
 
 def error(rows: Points, computed: "pd.Series[float]") -> str:
-    """Return the mean and median error in percent of what was computed for the points of a row."""
+    """Return the mean and median error, in percent, of the computed points of a row, as a cell."""
     errors = 100 * (computed / rows["measured"] - 1).abs()
     if "setting" in rows and rows["setting"].notna().all():
         errors = errors.groupby(rows["setting"]).mean()
@@ -702,12 +728,12 @@ def error(rows: Points, computed: "pd.Series[float]") -> str:
 
 
 def main(args: list[str] | None = None) -> int:
-    """Print the errors part by part; return the exit code, 2 if there are no measurements."""
+    """Print the errors part by part; return the exit code, 2 if measurements are missing."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("--data", type=Path, required=True, help="folder of the measurements")
+    flags.add_argument("--data", type=Path, required=True, help="folder of the CSV files of measurements")
     folder = flags.parse_args(args).data
     if missing := [name for name in (SPEEDS, PAIRS) if not (folder / name).is_file()]:
-        print(f"speed_errors.py: there is no {' and no '.join(missing)} in {folder}", file=sys.stderr)
+        print(f"calibration: there is no {' and no '.join(missing)} in {folder}", file=sys.stderr)
         return 2
     speeds = measurements(folder)
     many = gangs(speeds)
@@ -720,3 +746,7 @@ def main(args: list[str] | None = None) -> int:
         out.print(NOTES[part], table(part, points), *verdicts(part, points), "", sep="\n")
     out.print(NOTES["repeats"], plain(repeats(folder)), sep="\n")
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,8 +2,8 @@
 
 `python -m benchmarks.frozen_runs [--agents] [--steps] [--write]` runs each shipped agent on the first ten test windows
 of its workload, and takes 200 random legal steps with each action kind, in a single environment and in a batch of two.
-It compares mean JCTs and digests with `frozen_runs.csv` and exits with code 1 where one differs. `--write` replaces the
-file. `per_window.py` does the same for policies.
+It compares mean JCTs and digests with `frozen_runs.csv`; the exit code is 1 if one differs. `--write` replaces the
+file. `python -m benchmarks.per_window` does the same for policies.
 """
 
 import argparse
@@ -42,7 +42,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "moves": {"action": "moves"},
     "moves on mixed": {"action": "moves", "workload": "mixed"},
 }
-"""Keywords of the environment of each row."""
+"""Keywords of the environment, by row."""
 Row = tuple[str, str, str]
 
 
@@ -57,7 +57,7 @@ def scores() -> Iterator[Row]:
 
 
 def digests() -> Iterator[Row]:
-    """Yield the digest of what is seen, legal, paid and over in random steps of each action kind."""
+    """Yield the digest of observations, masks, rewards and episode ends in random steps of each action kind."""
     for name, choices in KINDS.items():
         choices = {"workload": "quick", "count": 4} | choices
         yield f"steps {name}", "single", single(choices)
@@ -65,7 +65,7 @@ def digests() -> Iterator[Row]:
 
 
 def single(choices: dict[str, Any]) -> str:
-    """Return the digest of steps in one environment, on its first windows in turn."""
+    """Return the digest of steps in one environment, which plays its windows in turn."""
     env: Any = gymnasium.make(ID, **choices, disable_env_checker=True).unwrapped
     rng, digest, places = np.random.default_rng(0), hashlib.sha256(), iter(env.windows * STEPS)
     seen, _ = env.reset(seed=0, options={"window": next(places)})
@@ -80,7 +80,7 @@ def single(choices: dict[str, Any]) -> str:
 
 
 def batch(choices: dict[str, Any]) -> str:
-    """Return the digest of steps in a batch, each environment on a window of its own."""
+    """Return the digest of steps in a batch, with a separate window per environment."""
     env: Any = gymnasium.make_vec(ID, BATCH, **choices, autoreset="Disabled")
     rng, digest = np.random.default_rng(0), hashlib.sha256()
     numbers = list(env.env.windows[:BATCH])
@@ -98,7 +98,7 @@ def batch(choices: dict[str, Any]) -> str:
 
 
 def masks_of(env: Any, count: int) -> np.ndarray:
-    """Return which actions are legal, bool (count, actions); of a continuous action space one column of True."""
+    """Return the masks of legal actions, bool (count, actions); for a continuous space, one column of True."""
     discrete = hasattr(env, "action_masks") and not isinstance(env.action_space, gymnasium.spaces.Box)
     return env.action_masks().reshape(count, -1) if discrete else np.ones((count, 1), bool)
 
@@ -119,7 +119,7 @@ def note(digest: Any, *values: Any) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run what is asked for, and write the file or compare with it; return the exit code."""
+    """Run agents and steps, and write the file or compare with it; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--agents", action="store_true", help="shipped agents only")
     parser.add_argument("--steps", action="store_true", help="environment steps only")

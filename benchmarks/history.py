@@ -1,11 +1,11 @@
-"""Measure predictions learned from finished jobs: `python -m benchmarks.history [--workload NAME ...] [--write]`.
+"""Evaluate predictions from finished jobs: `python -m benchmarks.history [--workload NAME ...] [--write]`.
 
-Errors on validation windows, which are not used for fitting: of the run time left, as estimated and as expected (root
-mean square of log of prediction over truth, at several shares of the run), and of the core need of a GPU, as requested,
-as first guessed by CODA's tuner, and as expected. The truth is read for evaluation only. Then their use: mean JCT of
-orders by estimates and by expectations, on the same windows.
+It prints errors on validation windows, which are not used for fitting: of the remaining run time, by user estimates and
+by predictions (root mean square of log(prediction / truth), at several shares of the run), and of the CPU cores needed
+per GPU, as requested, as first guessed by CODA's tuner, and as predicted. The truth is read for evaluation only. It
+also prints the mean JCT of policies that order jobs by estimates and by predictions, on the same windows.
 
---write fits the files of `workloads/run_time_predictors` again, on training windows, and prints the figures.
+--write fits the files of `workloads/run_time_predictors` on training windows, and prints their statistics.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from gpu_cluster_gym.simulator.search import queued_or_running
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Scenario, Workload, named, windows
 
-FITTED = Path(__file__).parent.parent / "workloads" / "run_time_predictors"
+PREDICTORS = Path(__file__).parent.parent / "workloads" / "run_time_predictors"
 WORKLOADS = {
     "mixed": named("mixed"),
     "busy": named("busy"),
@@ -41,15 +41,15 @@ WORKLOADS = {
 }
 TRAINING = {"mixed": 64, "busy": 32, "philly": 32, "coda_mix": 3}  # windows
 VALIDATION = {"mixed": 20, "busy": 12, "philly": 8, "coda_mix": 2}
-RECORDING_POLICY = "coda"  # it tunes cores and shares no GPU, which gives most readings
+RECORDING_POLICY = "coda"  # it tunes cores and never shares GPUs, which gives the most readings
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # of the run time
 START = Rule().first_guess
-PLENTY = 1e9  # cores
+AMPLE_CORES = 1e9
 ROUNDING = 1e-6  # cores
 
 
-class Judge:
-    """A policy that follows another and records predictions and truth of each job at several shares of its run."""
+class Recorder:
+    """Policy that delegates to another one and records predictions and truth at several shares of each run."""
 
     def __init__(self, policy: Policy, episode: Episode) -> None:
         """Start without records."""
@@ -62,10 +62,10 @@ class Judge:
         """Record the jobs that have arrived, and return the other policy's action."""
         if view.instant != self._instant:
             self._instant = view.instant
-            self._look(view)
+            self._record(view)
         return self._ask()
 
-    def _look(self, view: View) -> None:
+    def _record(self, view: View) -> None:
         attained_s = view.jobs.attained_s
         jobs = self._jobs[: len(attained_s)]
         done = attained_s / jobs["duration_s"]
@@ -84,28 +84,28 @@ class Judge:
             "expected": view.jobs.expected_remaining_s[due],
             "gpus": jobs["num_gpus"][due],
             "need": needed(jobs[due]),
-            "as asked": view.jobs.cores_each[due],
-            "as tuned first": np.full(len(due), START),
-            "as expected": view.jobs.expected_cores[due],
+            "requested": view.jobs.cores_each[due],
+            "first guess": np.full(len(due), START),
+            "expected cores": view.jobs.expected_cores[due],
         }
         self._records.append(pd.DataFrame(record))
 
     @property
     def records(self) -> pd.DataFrame:
-        """Predictions and truth, a row for each job and share."""
+        """Predictions and truth, a row per job and share."""
         return pd.concat(self._records, ignore_index=True)
 
 
 def needed(jobs: np.ndarray) -> np.ndarray:
     """Return the minimum number of cores with which GPUs are busy for TARGET_BUSY_SHARE of the time, at least one."""
     exchange_s = jobs["ideal_iteration_s"] - jobs["gpu_s"]
-    within_s = np.maximum((jobs["gpu_s"] + exchange_s) / TARGET_BUSY_SHARE - exchange_s, 1 / PLENTY)
+    within_s = np.maximum((jobs["gpu_s"] + exchange_s) / TARGET_BUSY_SHARE - exchange_s, 1 / AMPLE_CORES)
     cores: np.ndarray = np.maximum(jobs["input_core_s"] / within_s, 1.0)
     return cores
 
 
 def in_rounds(seconds: Callable[[View], np.ndarray]) -> Policy:
-    """Return the preemptive policy that runs the jobs with least time left, in rounds."""
+    """Return the preemptive policy that runs the jobs with the least remaining time, in rounds."""
 
     def requests(view: View) -> Requests:
         here = queued_or_running(view)
@@ -115,9 +115,10 @@ def in_rounds(seconds: Callable[[View], np.ndarray]) -> Policy:
 
 
 def shortest(seconds: Callable[[View], np.ndarray], cores: Callable[[View], np.ndarray] | None) -> Policy:
-    """Return the policy that starts the shortest job that fits, with these cores per GPU or the requested ones.
+    """Return the policy that starts the shortest job that fits.
 
-    cores: whole, and at most a GPU's share of its node.
+    seconds: run time of each job. cores: cores per GPU of each job, rounded up and at most a GPU's share of its node;
+    None for the requested ones.
     """
 
     def policy(view: View) -> Action:
@@ -133,24 +134,24 @@ def shortest(seconds: Callable[[View], np.ndarray], cores: Callable[[View], np.n
 
 
 USES: dict[str, Callable[[], Policy]] = {
-    "least left, in rounds: estimated": lambda: in_rounds(lambda view: view.jobs.remaining_s),
-    "least left, in rounds: expected": lambda: in_rounds(lambda view: view.jobs.expected_remaining_s),
-    "shortest: estimated, cores as asked": lambda: shortest(lambda view: view.jobs.estimate_s, None),
-    "shortest: expected, cores as asked": lambda: shortest(lambda view: view.jobs.expected_s, None),
-    "shortest: expected, cores as expected": lambda: shortest(
+    "least remaining, in rounds: estimated": lambda: in_rounds(lambda view: view.jobs.remaining_s),
+    "least remaining, in rounds: expected": lambda: in_rounds(lambda view: view.jobs.expected_remaining_s),
+    "shortest: estimated, requested cores": lambda: shortest(lambda view: view.jobs.estimate_s, None),
+    "shortest: expected, requested cores": lambda: shortest(lambda view: view.jobs.expected_s, None),
+    "shortest: expected, expected cores": lambda: shortest(
         lambda view: view.jobs.expected_s, lambda view: view.jobs.expected_cores
     ),
 }
 
 
-def judged(loads: Sequence[Workload]) -> pd.DataFrame:
-    """Return predictions and truth of the jobs of workloads under SRTF."""
+def recorded(loads: Sequence[Workload]) -> pd.DataFrame:
+    """Return predictions and truth for the jobs of workloads under SRTF."""
     found = []
     for load in loads:
         episode = load.episode()
-        judge = Judge(Ranking("remaining", "by_order"), episode)
-        run(judge, episode)
-        found.append(judge.records)
+        recorder = Recorder(Ranking("remaining", "by_order"), episode)
+        run(recorder, episode)
+        found.append(recorder.records)
     return pd.concat(found, ignore_index=True)
 
 
@@ -161,13 +162,13 @@ def mean_jct(load: Workload, make: Callable[[], Policy]) -> float:
 
 
 def rms(predicted: pd.Series, truth: pd.Series) -> float:
-    """Return the root mean square of the logarithm of prediction over truth."""
+    """Return the root mean square of log(prediction / truth)."""
     return math.sqrt(float((np.log(predicted / truth) ** 2).mean()))
 
 
 def times(records: pd.DataFrame) -> Table:
-    """Return the errors of the run time left."""
-    shown = headed("run time left: share done", "jobs", "estimated", "expected", "expected / estimated")
+    """Return the errors of the remaining run time."""
+    shown = headed("remaining run time: share done", "jobs", "estimated", "expected", "expected / estimated")
     by_class = [
         ("predictable" if good else "not predictable", rows) for good, rows in records.groupby("good")
     ]
@@ -178,11 +179,11 @@ def times(records: pd.DataFrame) -> Table:
 
 
 def cores(records: pd.DataFrame) -> Table:
-    """Return the errors of the core need: before a job has run, and after 30 % of its run."""
+    """Return the errors of the needed cores: before a job has run, and after 30 % of its run."""
     shown = headed("cores needed", "jobs", "rms of log", "median error", "rms error, cores", "too few")
     for share in (0.0, 0.3):
         rows = records[(records["share"] == share) & (records["gpus"] > 0)]
-        for name in ("as asked", "as tuned first", "as expected"):
+        for name in ("requested", "first guess", "expected cores"):
             error = rows[name] - rows["need"]
             cells = rms(rows[name], rows["need"]), error.abs().median(), math.sqrt((error**2).mean())
             few = (np.ceil(rows[name] - 1e-6) < rows["need"]).mean()
@@ -196,12 +197,12 @@ def cores(records: pd.DataFrame) -> Table:
 
 
 def is_exact(scenario: Scenario) -> bool:
-    """Return whether estimates are exact, so that run times need not be learned."""
+    """Return whether estimates are exact, so that run times need no prediction."""
     return "estimates" not in scenario.parts
 
 
 def uses(loads: Sequence[Workload]) -> Table:
-    """Return the mean JCT of policies that use predictions, of cores only if estimates are exact, and of SRTF."""
+    """Return the mean JCT of SRTF and of policies that use predictions (only of cores if estimates are exact)."""
     shown = headed("policy", "mean JCT, s", "/ SRTF", "standard error")
     exact = is_exact(loads[0].scenario)
     used = {name: make for name, make in USES.items() if not exact or name.startswith("shortest: expected")}
@@ -223,19 +224,19 @@ def headed(*headings: str) -> Table:
 
 
 def write(name: str, scenario: Scenario, count: int) -> pd.Series:
-    """Fit on training windows and write the file; return the figures."""
+    """Fit on training windows and write the file; return the statistics of the fit."""
     from gpu_cluster_gym.agents.history import fit, written_down
 
     loads = windows(scenario, "train", count)
     rows = pd.concat([written_down(load, baselines.make(baselines.load(RECORDING_POLICY))) for load in loads])
-    words = f"{count} training windows of {name}, physics {scenario.physics}, played by {RECORDING_POLICY}"
-    fitted = fit(rows, words, cores="cores" in scenario.parts)
-    fitted.history.write(FITTED / f"{name}.json")
+    source = f"{count} training windows of {name}, physics {scenario.physics}, played by {RECORDING_POLICY}"
+    fitted = fit(rows, source, cores="cores" in scenario.parts)
+    fitted.history.write(PREDICTORS / f"{name}.json")
     return pd.Series(fitted.figures)
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Print the errors and their effect for each workload."""
+    """Print the errors of predictions and their effect for each workload."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument(
         "--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), help="default: all"
@@ -251,7 +252,7 @@ def main(args: Sequence[str] | None = None) -> None:
             out.print(write(name, WORKLOADS[name], chosen.windows or TRAINING[name]).round(3).to_string())
         scenario = replace(WORKLOADS[name], run_time_predictor=name)
         loads = windows(scenario, "validation", chosen.windows or VALIDATION[name])
-        records = judged(loads)
+        records = recorded(loads)
         shown = [cores(records)] if is_exact(scenario) else [times(records), cores(records)]
         out.print(f"\n{name}: {len(loads)} validation windows", *shown, uses(loads), sep="\n")
 

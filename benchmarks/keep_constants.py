@@ -1,9 +1,9 @@
-"""Keep the constants that a training run searched: `python benchmarks/keep_constants.py RUN`.
+"""Keep the constants that a training run found: `python -m benchmarks.keep_constants RUN`.
 
 RUN is a folder of `python train_agent.py --workload NAME --search 1`: CMA-ES searches constant weights of the rule
-`union` on training windows, and validation windows choose among the means of its generations. They are written to
-`baselines/constants/NAME.json` (`NAME-with-history.json` with `--run-time-predictor`; `together.json` with `--extra-workloads`),
-where `evaluate.py --policy constants` and `train_agent.py --init-from constants` read them.
+`union` on training windows, and validation windows select among the means of its generations. They are written to
+`baselines/constants/NAME.json` (`NAME-with-history.json` with `--run-time-predictor`, `together.json` with
+`--extra-workloads`), where `evaluate.py --policy constants` and `train_agent.py --init-from constants` read them.
 """
 
 import argparse
@@ -26,11 +26,11 @@ from gpu_cluster_gym.traces import VERSION
 
 
 def document(agent: Agent, noted: dict[str, Any], workload: str) -> dict[str, Any]:
-    """Return constants with their source as plain JSON; ValueError for an agent that is more than a search."""
+    """Return constants and their source as plain JSON; ValueError unless the agent is the result of a search."""
     training, scenario = agent.training, agent.scenario
     rule = constant_policy(agent, noted["validation"])
     if not isinstance(training, SteerTraining) or training.search < 1 or rule is None:
-        raise ValueError("expected an agent of --action steer with --search 1")
+        raise ValueError("RUN requires an agent trained with --action steer --search 1")
     several = {"workloads": [workload, *training.extra_workloads]}
     return {
         "command": command(training, workload, scenario.run_time_predictor),
@@ -50,11 +50,11 @@ def document(agent: Agent, noted: dict[str, Any], workload: str) -> dict[str, An
 
 def command(training: SteerTraining, workload: str, history: str | None) -> str:
     """Return the command that repeats a search: flags that differ from the defaults."""
-    usual = SteerTraining()
+    default = SteerTraining()
     found = {
         each.name: getattr(training, each.name)
         for each in fields(training)
-        if getattr(training, each.name) != getattr(usual, each.name)
+        if getattr(training, each.name) != getattr(default, each.name)
     }
     words = [
         f"{flag(name)} {' '.join(map(str, value)) if isinstance(value, tuple) else value}"
@@ -76,7 +76,7 @@ def main(args: Sequence[str] | None = None) -> None:
     agent = checkpoint.load(folder)
     workload = chosen.workload or workload_like(agent.scenario)
     if workload is None:
-        parser.error("--workload is required: the run's scenario is none of the named workloads")
+        parser.error("--workload is required: the run has a custom scenario")
     several = isinstance(agent.training, SteerTraining) and agent.training.extra_workloads
     name = baselines.TOGETHER if several else workload
     file = (

@@ -74,28 +74,28 @@ def table(outcome: Outcome) -> "Table":
     return shown
 
 
-def verdicts(outcome: Outcome) -> Iterator[str]:
+def conclusions(outcome: Outcome) -> Iterator[str]:
     """Yield a sentence on each lever and each paper's policy, with its distance from union."""
     for policy in (*map(without, LEVERS), *PAPERS):
         ratio = outcome.ratio((WORKLOAD, policy), (WORKLOAD, UNION))
-        surely = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "not surely better"
+        verdict = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "not significantly better"
         mean, low, high = (f"{100 * (figure - 1):+.1f}" for figure in ratio)
-        yield f"union is {surely} than {policy}, whose mean JCT is {mean} % longer ({low} to {high})"
+        yield f"union is {verdict} than {policy}, whose mean JCT is {mean} % longer ({low} to {high})"
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Simulate, and print the table and its conclusions."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--windows", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--windows", type=int, default=20, help="number of test windows")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the windows")
+    parser.add_argument("--processes", type=int, default=1, help="number of processes")
     chosen = parser.parse_args(args)
     scenario = replace(named(WORKLOAD), seed=chosen.seed)
     setting = Setting(WORKLOAD, windows(scenario, "test", chosen.windows), policies())
     found = simulate([setting], processes=chosen.processes)
     out = console(sys.stdout, MAX_WIDTH)
     out.print(table(found))
-    for line in verdicts(found):
+    for line in conclusions(found):
         out.print(line)
 
 

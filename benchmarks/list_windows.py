@@ -1,6 +1,6 @@
-"""Simulate and list which windows of the generator are accepted: `python -m benchmarks.list_windows`.
+"""List the accepted windows of the generator, by simulation: `python -m benchmarks.list_windows`.
 
-The lists in workloads/accepted are made by this, once; a test simulates some of their windows again.
+This writes the lists in workloads/accepted; a test simulates some of their windows.
 """
 
 import argparse
@@ -15,8 +15,8 @@ WORKLOADS: list[Scenario] = [named(name) for name in workload_names()]
 
 
 def main() -> None:
-    """Write a list for each workload that chooses its windows, and print how many windows are accepted."""
-    argparse.ArgumentParser(description=__doc__).parse_args()  # there is nothing to choose
+    """Write the list of each workload that filters windows, and print the numbers of accepted windows."""
+    argparse.ArgumentParser(description=__doc__).parse_args()  # only --help
     for scenario in (each for each in WORKLOADS if not each.all_windows):
         file = write_list(replace(scenario, trace="philly"), COUNTS)
         for split in COUNTS:

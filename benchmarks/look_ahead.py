@@ -1,11 +1,11 @@
-"""Measure look-ahead against its base policy: mean JCT, time per decision, and the moves by which it deviates.
+"""Compare look-ahead with its base policy: mean JCT, time per decision, and deviations from the base policy.
 
 `python -m benchmarks.look_ahead --workload mixed --first 64 --windows 36 [--set draws=16 tau_s=1800 ...]`
 runs `lookahead`, its base policy and `union` on windows of a workload, training windows by default. The base policy is
 `union`; with `--constants` the tuned constants of the workload, with `--agent FOLDER` a steering agent, with
-`--mean-action FOLDER` the constant policy of its mean action. `--run-time-predictor NAME` lets all policies use finished jobs.
-A ratio of mean JCTs is averaged over windows; its interval is the paired bootstrap. Milliseconds per decision are
-process time, over the decisions at which moves were compared.
+`--mean-action FOLDER` the constant-action policy of a steering agent. With `--run-time-predictor NAME` all policies
+learn run times from finished jobs. A ratio of mean JCTs is averaged over windows; its interval is the paired bootstrap.
+Milliseconds per decision are CPU time, over the decisions at which moves were compared.
 """
 
 import argparse
@@ -48,17 +48,17 @@ class Played(NamedTuple):
 
 
 def play(policy: LookAhead, load: Workload, number: int) -> Played:
-    """Run `union`, the base policy and look-ahead on a window; RuntimeError if jobs never end."""
+    """Run `union`, the base policy and look-ahead on a window; RuntimeError if jobs never finish."""
     without_history_s, union_s, rule_s = (
         mean_jct(load, run(rule, load.episode()).state.finish_s)
         for rule in (WITHOUT_HISTORY, Rule(), policy.rule)
     )
     episode = load.episode()
     memory = memory_of(policy.start, episode.states, episode.jobs, episode.histories, 2)
-    began = time.process_time()
+    start = time.process_time()
     if not run_with_memory(policy, episode.states, episode.jobs, memory):
-        raise RuntimeError(f"window {number}: some jobs never end under this policy")
-    seconds, counted = time.process_time() - began, memory[0]
+        raise RuntimeError(f"window {number}: some jobs never finish under this policy")
+    seconds, counted = time.process_time() - start, memory[0]
     ahead_s = mean_jct(load, episode.state.finish_s)
     numbers = int(counted.num_compared), int(counted.num_rollouts)
     return Played(
@@ -73,7 +73,7 @@ def mean_jct(load: Workload, finish_s: np.ndarray) -> float:
 
 
 def summary(found: Sequence[Played], field: str) -> pd.DataFrame:
-    """Return a result of each window in the form that `evaluation.comparison` reads."""
+    """Return a result per window in the format that `evaluation.comparison` reads."""
     rows = [{"window": each.window, "seed": 0, "mean_jct_s": getattr(each, field)} for each in found]
     return pd.DataFrame(rows)
 
@@ -92,7 +92,7 @@ def report(found: Sequence[Played]) -> list[str]:
     count, compared = len(found), sum(each.compared for each in found)
     seconds, rollouts = sum(each.seconds for each in found), sum(each.rollouts for each in found)
     deviations = np.mean([each.deviations for each in found], axis=0)
-    kinds = KINDS[: len(deviations)]  # look-ahead makes no moves of cores
+    kinds = KINDS[: len(deviations)]  # look-ahead does not move CPU cores
     each = ", ".join(f"{kind} {number:.1f}" for kind, number in zip(kinds, deviations, strict=True))
     return [
         *(
@@ -107,7 +107,7 @@ def report(found: Sequence[Played]) -> list[str]:
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """Parse NAME=VALUE of a numeric option of look-ahead; ValueError for any other."""
+    """Parse NAME=VALUE of a numeric option of look-ahead; ValueError for other options."""
     name, _, value = text.partition("=")
     default = getattr(LookAhead(), name, None)
     if not isinstance(default, int | float):
@@ -127,7 +127,7 @@ def rule_of(
     if mean_action:
         average = candidates(mean_action)[0].mean_action
         if average is None:
-            raise ValueError(f"{mean_action}: --mean-action requires an agent whose card has its mean action")
+            raise ValueError(f"{mean_action}: --mean-action requires an agent with a recorded mean action")
         return average
     return Rule(**(baselines.constants(workload, with_history=with_history).settings if constants else {}))
 
@@ -135,28 +135,30 @@ def rule_of(
 def main(args: Sequence[str] | None = None) -> None:
     """Run the policies and print the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workload", default="mixed")
-    parser.add_argument("--physics")
-    parser.add_argument("--run-time-predictor")
-    of_rule = parser.add_mutually_exclusive_group()
-    of_rule.add_argument("--constants", action="store_true")
-    of_rule.add_argument("--agent", type=Path)
-    of_rule.add_argument("--mean-action", type=Path)
-    parser.add_argument("--split", choices=get_args(Split), default="train")
-    parser.add_argument("--first", type=int, default=64)
-    parser.add_argument("--windows", type=int, default=36)
-    parser.add_argument("--set", nargs="*", type=setting, default=[])
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--workload", default="mixed", help="workload to simulate")
+    parser.add_argument("--physics", help="parts of physics; default: those of the workload")
+    parser.add_argument("--run-time-predictor", help="predictor from which policies learn run times")
+    base = parser.add_mutually_exclusive_group()
+    base.add_argument("--constants", action="store_true", help="base policy: tuned constants of the workload")
+    base.add_argument("--agent", type=Path, help="base policy: folder of a steering agent")
+    base.add_argument("--mean-action", type=Path, help="base policy: constant-action policy of this agent")
+    parser.add_argument("--split", choices=get_args(Split), default="train", help="split of the windows")
+    parser.add_argument("--first", type=int, default=64, help="number of the first window")
+    parser.add_argument("--windows", type=int, default=36, help="number of windows")
+    parser.add_argument(
+        "--set", nargs="*", type=setting, default=[], metavar="NAME=VALUE", help="options of look-ahead"
+    )
+    parser.add_argument("--processes", type=int, default=1, help="number of processes")
     chosen = parser.parse_args(args)
-    how = {"constants": chosen.constants, "with_history": chosen.run_time_predictor is not None}
-    rule = rule_of(chosen.workload, chosen.agent, chosen.mean_action, **how)
+    options = {"constants": chosen.constants, "with_history": chosen.run_time_predictor is not None}
+    rule = rule_of(chosen.workload, chosen.agent, chosen.mean_action, **options)
     policy = LookAhead(rule, **dict(chosen.set))
     scenario = named(chosen.workload)
     scenario = replace(
         scenario, physics=chosen.physics or scenario.physics, run_time_predictor=chosen.run_time_predictor
     )
     loads = windows(scenario, chosen.split, chosen.first + chosen.windows)[chosen.first :]
-    tasks = (delayed(play)(policy, load, chosen.first + at) for at, load in enumerate(loads))
+    tasks = (delayed(play)(policy, load, number) for number, load in enumerate(loads, chosen.first))
     found: list[Played] = Parallel(chosen.processes, batch_size=1)(tasks)
     print("\n".join(report(found)))
 

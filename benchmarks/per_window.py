@@ -1,10 +1,10 @@
-"""Comparison of the simulator's results with those of an earlier commit, to the last digit.
+"""Compare the simulator's results with those of an earlier commit, to the last digit.
 
 `python -m benchmarks.per_window [--policy NAME ...] [--workload NAME ...] [--processes P]` simulates the first four
 test windows of every workload under every policy but `lookahead` and compares each mean JCT, and a digest of all finish
-times, with `per_window.csv`; exit code 1 where one differs. `--write` writes that file again, or only the rows of these
-policies and workloads. A change of the simulation writes it in the same commit and says so; whatever only moves or
-renames things must leave it unchanged.
+times, with `per_window.csv`; the exit code is 1 if one differs. `--write` updates that file, or only the rows of these
+policies and workloads. A commit that changes simulation results updates the file and says so; a refactoring must leave
+it unchanged.
 """
 
 import argparse
@@ -72,9 +72,9 @@ def kept() -> dict[tuple[str, ...], Cell]:
 def with_others(cells: Sequence[Cell]) -> list[Cell]:
     """Return these cells, and the file's cells that were not simulated, in the order of the file."""
     known = kept() if FILE.is_file() else {}
-    whole = known | {cell[:3]: cell for cell in cells}
+    merged = known | {cell[:3]: cell for cell in cells}
     keys = itertools.product(workload_names(), map(str, range(WINDOWS)), POLICIES)
-    return [whole[key] for key in keys if key in whole]
+    return [merged[key] for key in keys if key in merged]
 
 
 def write(cells: Sequence[Cell]) -> None:
@@ -89,10 +89,10 @@ def main(args: Sequence[str] | None = None) -> int:
     """Simulate, and write the file or compare with it; return the exit code."""
     known = workload_names()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--policy", nargs="+", choices=POLICIES, help="default: all quick ones")
-    parser.add_argument("--workload", nargs="+", choices=known, default=known)
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--policy", nargs="+", choices=POLICIES, help="default: all except lookahead")
+    parser.add_argument("--workload", nargs="+", choices=known, default=known, help="default: all")
+    parser.add_argument("--processes", type=int, default=1, help="number of processes")
+    parser.add_argument("--write", action="store_true", help="update the file")
     chosen = parser.parse_args(args)
     if not (chosen.write or FILE.is_file()):
         parser.error(f"{FILE.name} does not exist: write it with --write")
@@ -107,9 +107,9 @@ def main(args: Sequence[str] | None = None) -> int:
         return 1
     cells = measured(chosen.workload, policies, chosen.processes)
     changed = [cell for cell in cells if before[cell[:3]] != cell]
-    for now in changed:
-        was = before[now[:3]]
-        print(f"{' '.join(now[:3])}: {was.mean_jct_s} {was.digest} -> {now.mean_jct_s} {now.digest}")
+    for new in changed:
+        old = before[new[:3]]
+        print(f"{' '.join(new[:3])}: {old.mean_jct_s} {old.digest} -> {new.mean_jct_s} {new.digest}")
     print(f"{len(cells) - len(changed)} of {len(cells)} cells are equal to the digit")
     return 1 if changed or not cells else 0
 

@@ -1,12 +1,11 @@
-"""How like Philly the generated jobs are: figures of the log beside those of the generator.
+"""Fidelity of the generated Philly jobs: statistics of the log and of the generator side by side.
 
     python -m benchmarks.philly_fidelity [--file jobs.csv.gz] [--seed 0] [--seeds 5]
 
-The file is a table with `submit_s, num_gpus, duration_s, vc, passed` (1 or 0) and, where it has
-`submitted_time`, is cut to the days that the generator was fitted on. Without it the log's side are the published
-statistics. Of several seeds the mean, the least and the greatest are
-printed: a busy day is chance. Windows are cut from each of these tables as from the log, and last, drawn with a seed
-each, as they are simulated.
+The file is a table with `submit_s, num_gpus, duration_s, vc, passed` (1 or 0); if it has `submitted_time`, it is cut
+to the days that the generator was fitted on. Without a file, the published statistics stand for the log. Mean, minimum
+and maximum over several seeds are printed, since busy days are chance. Windows are cut from each generated table as
+from the log; the last column has windows that are generated with a seed each, as in simulations.
 """
 
 import argparse
@@ -38,7 +37,7 @@ RATIO, UTILISATION = "JCT / run time", "GPU utilisation"
 
 
 def figures(table: pd.DataFrame) -> Figures:
-    """Return what is compared of a table with submit_s, num_gpus, duration_s, vc and passed."""
+    """Return the compared statistics of a table with submit_s, num_gpus, duration_s, vc and passed."""
     return mix(table) | durations(table) | burstiness(table["submit_s"].to_numpy()) | batches(table)
 
 
@@ -52,7 +51,7 @@ def mix(table: pd.DataFrame) -> Figures:
 
 
 def durations(table: pd.DataFrame) -> Figures:
-    """Return quantiles of the duration by GPU bucket, and the GPUs held if no job waited."""
+    """Return quantiles of the duration by GPU bucket, and the mean number of GPUs in use if no job waited."""
     span = table["submit_s"].iloc[-1] - table["submit_s"].iloc[0]
     held = float((table["num_gpus"] * table["duration_s"]).sum() / span)
     cells = {name: table["duration_s"][members(table, name)] for name in BUCKETS}
@@ -64,7 +63,7 @@ def durations(table: pd.DataFrame) -> Figures:
 
 
 def burstiness(submit_s: npt.NDArray[np.float64]) -> Figures:
-    """Return the variance of counts over their mean for spans from a minute to a day."""
+    """Return the variance of arrival counts over their mean, for spans from a minute to a day."""
     found = {}
     for name, span in SPANS_S.items():
         counts = np.bincount(((submit_s - submit_s[0]) // span).astype(int))[:-1]
@@ -73,7 +72,7 @@ def burstiness(submit_s: npt.NDArray[np.float64]) -> Figures:
 
 
 def batches(table: pd.DataFrame) -> Figures:
-    """Return sizes of batches of like jobs (60 s apart at most) and how alike their durations are."""
+    """Return the sizes of batches of similar jobs (at most 60 s apart) and the similarity of their durations."""
     log = np.log(table["duration_s"].to_numpy())
     first = runs(table["vc"].to_numpy(), table["num_gpus"].to_numpy(), table["submit_s"].to_numpy())
     _, batch, size = np.unique(first, return_inverse=True, return_counts=True)
@@ -94,7 +93,7 @@ def batches(table: pd.DataFrame) -> Figures:
 
 
 def windows(tables: list[pd.DataFrame]) -> Figures:
-    """Return what windows of consecutive jobs look like, all and those accepted, on 64 GPUs under SRTF."""
+    """Return statistics of windows of consecutive jobs on 64 GPUs under SRTF, of all and of accepted windows."""
     every = pd.DataFrame([window(table, seed) for seed, table in enumerate(tables)])
     accepted = every[[in_range(ratio) for ratio in every[RATIO]]]
     found = {"share of windows accepted": len(accepted) / len(every)}
@@ -107,11 +106,9 @@ def windows(tables: list[pd.DataFrame]) -> Figures:
 
 
 def window(table: pd.DataFrame, seed: int) -> Figures:
-    """Return the figures of one window, in hours, and those of SRTF on it under the rules of acceptance."""
+    """Return the figures of a window, in hours, including those of SRTF under the rules of acceptance."""
     jobs = traces.check(table[["job_id", "submit_s", "num_gpus", "duration_s", "vc"]].reset_index(drop=True))
-    scenario = Scenario(
-        physics="exclusive"
-    )  # as logged: with start-ups these would be taken out of run times
+    scenario = Scenario(physics="exclusive")  # logged run times include start-ups
     filled_in = filled(jobs, scenario, seed=seed)
     workload = prepare(filled_in, replace(scenario, drop_too_large=True, **ACCEPTANCE))
     finish_s = run(SRTF, workload.episode()).state.finish_s[: len(workload.jobs)]
@@ -127,13 +124,13 @@ def window(table: pd.DataFrame, seed: int) -> Figures:
 
 
 def cut(table: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return windows of a table, evenly apart."""
+    """Return evenly spaced windows of a table."""
     starts = np.linspace(0, len(table) - WINDOW, WINDOWS).astype(int)
     return [table[start : start + WINDOW] for start in starts]
 
 
 def published() -> Figures:
-    """Return those of the figures that the statistics hold."""
+    """Return the figures that the published statistics have."""
     statistics = json.loads(STATISTICS.read_text())
     arrivals, length = statistics["arrivals"], statistics["duration_s"]["by_gpu_bucket"]
     levels, batch = statistics["quantile_levels"], arrivals["batch_gap_60s"]
@@ -160,7 +157,7 @@ def published() -> Figures:
 
 
 def members(table: pd.DataFrame, bucket: str) -> "pd.Series[bool]":
-    """Tell which jobs are in a bucket of GPU counts."""
+    """Return which jobs are in a bucket of GPU counts."""
     return table["num_gpus"].between(*BUCKETS[bucket])
 
 
@@ -170,45 +167,45 @@ def clusters_by_size() -> list[str]:
     return sorted(clusters, key=lambda name: -clusters[name]["jobs"])[:8]
 
 
-def of_log(file: Path) -> pd.DataFrame:
-    """Read the log's jobs, of the fitted days alone where it tells the day."""
+def read_log(file: Path) -> pd.DataFrame:
+    """Read the jobs of the log, cut to the fitted days if it has `submitted_time`."""
     table = pd.read_csv(file, dtype={"job_id": str, "vc": str})
     if "submitted_time" in table:
         table = table[table["submitted_time"].between(*FITTED)]
     return table.sort_values("submit_s", kind="stable").reset_index(drop=True)
 
 
-def of_generator(seed: int, jobs: int) -> pd.DataFrame:
-    """Return generated jobs, with a column of which passed."""
+def generated(seed: int, jobs: int) -> pd.DataFrame:
+    """Return generated jobs with a column `passed`."""
     table = traces.load("philly", seed=seed, jobs=jobs)
     return table.assign(passed=(table["status"] == "Pass").astype(int))
 
 
 def main() -> None:
-    """Print both sides."""
+    """Print the statistics of both."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("--file", type=Path, help="the log's job table; the published statistics without it")
+    flags.add_argument("--file", type=Path, help="job table of the log; default: the published statistics")
     flags.add_argument("--seed", type=int, default=0)
-    flags.add_argument("--seeds", type=int, default=5, help="how many, from --seed on")
+    flags.add_argument("--seeds", type=int, default=5, help="number of seeds, from --seed on")
     choices = flags.parse_args()
     log, jobs = published(), 82_163
     if choices.file:
-        table = of_log(choices.file)
+        table = read_log(choices.file)
         jobs = len(table)
         log = figures(table) | windows(cut(table))
     seeds = range(choices.seed, choices.seed + choices.seeds)
-    tables = [of_generator(seed, jobs) for seed in seeds]
+    tables = [generated(seed, jobs) for seed in seeds]
     drawn = pd.DataFrame([figures(table) | windows(cut(table)) for table in tables])
-    apart = [traces.seed_from(choices.seed, "window", number) for number in range(WINDOWS)]
-    alone = windows([of_generator(seed, WINDOW) for seed in apart])
-    print(f"{'':44}{'philly':>11}{'generator':>11}{'least':>11}{'greatest':>11}{'alone':>11}")
+    own_seeds = [traces.seed_from(choices.seed, "window", number) for number in range(WINDOWS)]
+    separate = windows([generated(seed, WINDOW) for seed in own_seeds])
+    print(f"{'':44}{'philly':>11}{'generator':>11}{'min':>11}{'max':>11}{'own seeds':>11}")
     for name, cells in drawn.items():
         found = [log.get(str(name), np.nan), cells.mean(), cells.min(), cells.max()]
-        found += [alone[str(name)]] if name in alone else []
+        found += [separate[str(name)]] if name in separate else []
         print(f"{name!s:44}" + "".join(f"{number:11.4g}" for number in found))
     print(
-        f"\nOf {WINDOWS} windows of {WINDOW} jobs: JCT / run time is of the means, under SRTF, by which windows are "
-        "accepted; GPU utilisation is GPU-seconds of run time over GPUs x makespan; alone: windows with a seed each."
+        f"\n{WINDOWS} windows of {WINDOW} jobs. JCT / run time: the ratio of the means under SRTF, by which windows "
+        "are accepted. GPU utilisation: GPU-seconds of run time over GPUs x makespan. Own seeds: a seed per window."
     )
 
 

@@ -1,16 +1,18 @@
-"""The same jobs in two public simulators and in ours: every job's end time, to the second.
+"""Validation against two public simulators: the end time of every job, to the second.
 
     python -m benchmarks.public_simulators --helios FOLDER --tiresias FOLDER [--jobs 400] [--seed 0]
 
-The folders are clones of github.com/S-Lab-System-Group/HeliosArtifact (read at bdaae109) and of
-github.com/SymbioticLab/Tiresias (959f9b0), each run as it is in a process of its own. The jobs are those of Philly's
-generator on 64 GPUs in whole seconds, no two of which run equally long. Run times beyond four hours are drawn anew
-between two and four, since Helios counts every second, and gangs of more than 8 GPUs ask for whole nodes, since it puts
-the rest of others on the emptiest node, and ours on the fullest. Estimates are exact, pauses free but in one row.
+The folders are unmodified clones of github.com/S-Lab-System-Group/HeliosArtifact (commit bdaae109) and of
+github.com/SymbioticLab/Tiresias (959f9b0); each runs in a separate process. Jobs come from Philly's generator on 64
+GPUs, with distinct run times in whole seconds. Run times beyond four hours are redrawn between two and four, since
+Helios steps through every second. Gangs of more than 8 GPUs request whole nodes, since Helios puts the remainder of
+other gangs on the emptiest node and this simulator on the fullest. Estimates are exact; pauses are free except in one
+row.
 
-The exit code is 1 if a row differs for no reason that stands below the table. `+1 s`: under srtf Helios ends each job a
-second late, so ours runs that much longer. Jobs with equal time remaining go in the order of the last pass there and of
-submission here, and may differ: `ties` counts the instants at which of two such jobs one waits.
+The exit code is 1 if a row differs without a reason listed below the table. `+1 s`: under srtf Helios ends each job a
+second late, so run times here are a second longer. Jobs with equal remaining time are ordered by the last pass in the
+public simulators and by submission here, so their end times may differ: `ties` counts the instants at which one of two
+such jobs waits.
 """
 
 import argparse
@@ -38,7 +40,7 @@ from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import stream
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, prepare
 
-NODES, SIZE, CLUSTER = 8, 8, "8x8"  # each of so many GPUs, the only size that Helios places on
+NODES, SIZE, CLUSTER = 8, 8, "8x8"  # Helios supports nodes of 8 GPUs only
 LOAD, LONGEST_S, DIFFERS = 1.3, 4 * 3600.0, "DIFFERS"
 FOLDERS = {"Helios": "framework/QSSF Service", "Tiresias": "simulator"}
 DRIVERS = {
@@ -75,10 +77,13 @@ os.rename("log/job.csv", "ends.csv")
 
 
 class Row(NamedTuple):
-    """A run of a public simulator and the run of ours that it is held against.
+    """Run of a public simulator and the run of this simulator that it is compared with.
 
-    name: of ours; later_s: added to run times; exponent: the order is remaining time x GPUs to it, None for another;
-    their_pauses: free, or as they are there; unlike: why the two are known to differ, empty if they must agree.
+    name: name of our run.
+    later_s: added to run times.
+    exponent: jobs are ordered by remaining time x GPUs ^ exponent; None for another order.
+    their_pauses: `free`, or `its own`.
+    unlike: known reason for a difference; empty if the two must agree.
     """
 
     simulator: str
@@ -94,7 +99,7 @@ class Row(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """How far two lists of end times are apart, s."""
+    """Difference between two lists of end times, s."""
 
     jobs: int
     same: int
@@ -105,7 +110,7 @@ class Compared(NamedTuple):
 
 @dataclass
 class ByCounts(ABC):
-    """The first jobs in an order run, as many as there are GPUs for; one that no node has room for waits."""
+    """Preemptive order that selects jobs by counting GPUs; a selected job that fits on no node waits."""
 
     instant: int = -1
     pauses: list[int] = field(default_factory=list)
@@ -113,10 +118,10 @@ class ByCounts(ABC):
 
     @abstractmethod
     def order(self, view: View) -> list[int]:
-        """Return the unfinished jobs in their order, once an instant."""
+        """Return the unfinished jobs in their order; called once per instant."""
 
     def __call__(self, view: View) -> Action:
-        """Pause and start what was chosen at this instant, then wait."""
+        """Pause and start the jobs selected at this instant, then wait."""
         if view.instant != self.instant:
             self.instant = view.instant
             self.choose(view)
@@ -128,7 +133,7 @@ class ByCounts(ABC):
         return Wait(self.patience_s(view))
 
     def choose(self, view: View) -> None:
-        """Choose who runs."""
+        """Select the jobs to run."""
         free, chosen, running = len(view.gpus.node), [], set(view.running.tolist())
         for job in self.order(view):
             if view.jobs.num_gpus[job] <= free:
@@ -138,12 +143,12 @@ class ByCounts(ABC):
         self.starts = [job for job in chosen if job not in running]
 
     def patience_s(self, view: View) -> float | None:
-        """Return after how many seconds to look again; None for at the next event."""
+        """Return the seconds after which to select again; None to wait for the next event."""
         return None
 
 
 class SrtfByCounts(ByCounts):
-    """Shortest remaining time first, as in Helios."""
+    """Shortest remaining time first as in Helios."""
 
     def order(self, view: View) -> list[int]:
         """Return the unfinished jobs by remaining time."""
@@ -152,16 +157,16 @@ class SrtfByCounts(ByCounts):
 
 @dataclass
 class LasByCounts(ByCounts):
-    """Least attained service, as in Tiresias' simulator: in each queue running jobs first, however late they came.
+    """Least attained service as in Tiresias' simulator, which orders running jobs first in each queue.
 
-    A job on several GPUs leaves late, since when to look again is reckoned by taking seconds from GPU-seconds.
+    A job on several GPUs leaves its queue late, since the simulator subtracts seconds from GPU-seconds there.
     """
 
     queues: list[list[int]] = field(default_factory=lambda: [[] for _ in range(len(LIMITS) + 1)])
     known: int = 0
 
     def order(self, view: View) -> list[int]:
-        """Return the unfinished jobs by queue, after those that have had their share have gone one down."""
+        """Return the unfinished jobs by queue, after demoting jobs that have exceeded the limit of their queue."""
         here, arrived = set(unfinished(view)), len(view.jobs.num_gpus)
         self.queues = [[job for job in queue if job in here] for queue in self.queues]
         self.queues[0] += range(self.known, arrived)
@@ -173,31 +178,31 @@ class LasByCounts(ByCounts):
         return [job for queue in self.queues for job in queue]
 
     def patience_s(self, view: View) -> float | None:
-        """Return the seconds until a job is to leave its queue, as reckoned there; put those that run in front."""
+        """Return the seconds until a job leaves its queue, as Tiresias computes it; move running jobs to the front."""
         running, attained_s, gpus = set(view.running.tolist()), view.jobs.attained_s, view.jobs.num_gpus
         self.queues = [sorted(queue, key=lambda job: job not in running) for queue in self.queues]
         looks = [(LIMITS[level] - attained_s[job]) / gpus[job] for job, level in self.levels(view)]
         return float(math.ceil(min(looks))) if looks else None
 
     def levels(self, view: View) -> list[tuple[int, int]]:
-        """Return the running jobs that are not in the last queue, by submission, and their queues."""
+        """Return the running jobs outside the last queue, by submission, with their queues."""
         above = enumerate(self.queues[:-1])
         return sorted((job, at) for at, queue in above for job in queue if job in view.running)
 
 
 def unfinished(view: View) -> list[int]:
-    """Return the jobs that have arrived and not ended, by submission."""
+    """Return the jobs that have arrived and not finished, by submission."""
     return sorted([*view.queue.tolist(), *view.running.tolist()])
 
 
 FIFO = partial(Ranking, "submit")
 STRICT, SJF = (partial(Ranking, key, discipline="strict") for key in ("submit", "estimate"))
 SRTF, SRSF = (partial(Ranking, key, "by_order") for key in ("remaining", "remaining_area"))
-LOADED = partial(Ranking, "weighted", "by_order")  # remaining time and, of a paused job, what loading takes
+LOADED = partial(Ranking, "weighted", "by_order")  # remaining time, plus loading time for a paused job
 LAS = partial(Ranking, "level", "by_order", levels=LIMITS)
-NODELESS = "it chooses by counting GPUs, and leaves idle those that no node can give; ours looks at nodes"
-ADDED = "its pauses add 7, 30 or 60 s to remaining time; ours load as long, and cannot be paused meanwhile"
-QUEUES = "in a queue it lets running jobs go first, and jobs on several GPUs leave it late"
+NODELESS = "it selects jobs by counting GPUs and leaves fragmented GPUs idle; ours considers nodes"
+ADDED = "its pauses add 7, 30 or 60 s to remaining time; ours load for as long and cannot be paused meanwhile"
+QUEUES = "it orders running jobs first in each queue, and jobs on several GPUs leave a queue late"
 ROWS = (
     Row("Helios", "fifo", "consolidate", "fifo, strict", STRICT, "best_fit"),
     Row("Helios", "sjf", "consolidate", "sjf, strict", SJF, "best_fit"),
@@ -215,18 +220,18 @@ ROWS = (
 
 
 def workload(jobs: int, seed: int) -> Workload:
-    """Return Philly's jobs as both simulators can run them, coming faster than 64 GPUs can serve them."""
+    """Return jobs of Philly's generator that both simulators can run, with arrivals that overload 64 GPUs."""
     plain = Scenario(trace="philly", full_trace=True, jobs=jobs, seed=seed, cluster=CLUSTER, physics="none")
     table = full_trace(replace(plain, drop_too_large=True)).table
     drawn = LONGEST_S * stream(seed, "public simulators").uniform(0.5, 1.0, len(table))
     run_s = table["duration_s"].where(table["duration_s"] <= LONGEST_S, drawn)
     span_s = (run_s * table["num_gpus"]).sum() / (LOAD * NODES * SIZE)
     submit_s = table["submit_s"] * span_s / np.ptp(table["submit_s"])
-    return prepare(in_whole(table.assign(duration_s=run_s, submit_s=submit_s)), plain)
+    return prepare(in_whole_units(table.assign(duration_s=run_s, submit_s=submit_s)), plain)
 
 
-def in_whole(table: pd.DataFrame) -> pd.DataFrame:
-    """Return jobs that come at whole seconds, run for as many as no other, and are on one node or on whole ones."""
+def in_whole_units(table: pd.DataFrame) -> pd.DataFrame:
+    """Return jobs with arrivals and distinct run times in whole seconds, on one node or on whole nodes."""
     gpus, run_s, count = table["num_gpus"], np.ceil(table["duration_s"].to_numpy()), np.arange(len(table))
     order = np.argsort(run_s, kind="stable")
     run_s[order] = np.maximum.accumulate(run_s[order] - count) + count
@@ -236,17 +241,17 @@ def in_whole(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def for_them(jobs: np.ndarray) -> pd.DataFrame:
-    """Return jobs in the columns of both simulators; ValueError if a time is not in whole seconds."""
+    """Return jobs in the columns of both public simulators; ValueError for times with fractions of a second."""
     columns = {"submit_time": jobs["submit_s"], "duration": jobs["duration_s"]}
     columns |= {"num_gpu": jobs["num_gpus"], "gpu_num": jobs["num_gpus"]}
     table = pd.DataFrame({"job_id": np.arange(len(jobs))} | columns)
     if not (table == table.round()).all(axis=None):
-        raise ValueError("the public simulators read whole seconds, and some jobs have parts of one")
+        raise ValueError("the public simulators require whole seconds: some jobs have fractions of one")
     return table.astype(int)
 
 
 def their_ends(folder: Path, row: Row, jobs: pd.DataFrame) -> np.ndarray:
-    """Return when each job ends in the simulator of a clone; RuntimeError with its last words if it fails."""
+    """Return the end time of each job in a public simulator; RuntimeError with its last output if it fails."""
     command = [sys.executable, "-B", "-W", "ignore", "-c", DRIVERS[row.simulator]]
     command += [str(folder.resolve() / FOLDERS[row.simulator]), *row[1:3], row.their_pauses]
     with TemporaryDirectory() as place:
@@ -258,14 +263,14 @@ def their_ends(folder: Path, row: Row, jobs: pd.DataFrame) -> np.ndarray:
 
 
 def by_job(ends: pd.DataFrame, count: int) -> np.ndarray:
-    """Return end times by job; ValueError unless each job has ended once."""
+    """Return end times by job; ValueError unless each job has exactly one."""
     if sorted(ends["job_id"]) != list(range(count)):
-        raise ValueError(f"{len(ends)} ends of {count} jobs, or not of each one")
+        raise ValueError(f"{len(ends)} ends of {count} jobs: expected one for each")
     return ends.sort_values("job_id")["end_time"].to_numpy(float)
 
 
 def as_ours(load: Workload, row: Row) -> Workload:
-    """Return the workload as a row has it: its placement, what run times are longer, and what loads take."""
+    """Return the workload with a row's placement, additional run time and loading times."""
     jobs = load.jobs.copy()
     for name in ("duration_s", "profiled_duration_s"):
         jobs[name] += row.later_s
@@ -275,12 +280,12 @@ def as_ours(load: Workload, row: Row) -> Workload:
 
 
 def our_ends(load: Workload, row: Row) -> np.ndarray:
-    """Return when each job ends in ours."""
+    """Return the end time of each job in this simulator."""
     return np.array(run(row.policy(), as_ours(load, row).episode()).state.finish_s[: len(load.jobs)])
 
 
 def ties(load: Workload, row: Row) -> int:
-    """Return at how many instants a job waits with the same time remaining, x GPUs if those count, as one that runs."""
+    """Return the number of instants at which a queued job has the same priority as a running one."""
     policy, found = row.policy(), []
 
     def counting(view: View) -> Action:
@@ -301,7 +306,10 @@ def compared(theirs: np.ndarray, ours: np.ndarray, submit_s: np.ndarray) -> Comp
 
 
 def verdict(row: Row, seen: Compared, equal: int | None) -> str:
-    """Tell in a word how two runs compare, given at how many instants times were equal."""
+    """Return the result of a comparison in one word.
+
+    equal: number of instants with equal priorities, None if not counted.
+    """
     if row.unlike:
         return "known"
     return "agrees" if seen.same == seen.jobs else "ties" if equal else DIFFERS
@@ -324,17 +332,19 @@ def table(found: Sequence[tuple[Row, Compared, int | None]]) -> Table:
 
 
 def main(args: list[str] | None = None) -> int:
-    """Print the comparison; return the exit code, 1 if a row that must agree does not, 2 if there is no clone."""
+    """Print the comparison; return the exit code: 1 if a row unexpectedly differs, 2 if a clone is missing."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in FOLDERS:
-        flags.add_argument(f"--{name.lower()}", type=Path, required=True, metavar="FOLDER", help="a clone")
-    for name, usual in ("--jobs", 400), ("--seed", 0):
-        flags.add_argument(name, type=int, default=usual)
+        flags.add_argument(
+            f"--{name.lower()}", type=Path, required=True, metavar="FOLDER", help=f"clone of {name}"
+        )
+    for name, default in ("--jobs", 400), ("--seed", 0):
+        flags.add_argument(name, type=int, default=default)
     choices = flags.parse_args(args)
     clones: dict[str, Path] = {name: getattr(choices, name.lower()) for name in FOLDERS}
     for name, inside in FOLDERS.items():
         if not (clones[name] / inside).is_dir():
-            print(f"public_simulators.py: there is no {inside} in {clones[name]}", file=sys.stderr)
+            print(f"public_simulators: there is no {inside} in {clones[name]}", file=sys.stderr)
             return 2
     load, found = workload(choices.jobs, choices.seed), []
     jobs, submit_s = for_them(load.jobs), load.jobs["submit_s"]

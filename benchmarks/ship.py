@@ -1,8 +1,8 @@
 """Ship an agent with the project, with a card: `python -m benchmarks.ship RUN [--name NAME] [--judgement FILE]`.
 
-RUN is a folder that `train_agent.py` left. Of several seeds the one that did best on validation windows is taken; all
-stand in the card. The table is of the run's own test windows, or of a judgement by `evaluate.py --protocol RUN`.
-`python train_agent.py --config agents/shipped/NAME/choices.json` trains it again from nothing.
+RUN is an output folder of `train_agent.py`. The seed with the best validation score is shipped; the card lists all
+seeds. Its table has the run's own test windows, or those of a file by `evaluate.py --protocol RUN` (`--judgement`).
+`python train_agent.py --config agents/shipped/NAME/choices.json` trains the agent again from scratch.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from gpu_cluster_gym.evaluation.run_folder import BEST, CHOICES, JOBS
 from gpu_cluster_gym.simulator.rule_policy import arrivals_per_decision
 
 LIMITS = """\
-- Jobs, profiles and pause times are those of the simulator, whose errors `benchmarks/speed_errors.py` prints.
+- Jobs, profiles and pause times are those of the simulator, whose errors `python -m benchmarks.calibration` prints.
 - It was not tried on other machines, loads or physics, except under the shifts in docs/learning.md."""
 
 OF_ACTION = {
@@ -39,7 +39,13 @@ MEAN_ACTION = "mean_action"
 
 
 class Seed(NamedTuple):
-    """One agent of a run: where it is, how it did on validation windows and at which step, its last, and minutes."""
+    """Agent of one seed of a run.
+
+    validation: mean JCT relative to the initial policy on validation windows, at the best checkpoint.
+    best: step of that checkpoint.
+    steps: last step.
+    minutes: duration of the training.
+    """
 
     name: str
     folder: Path
@@ -57,7 +63,7 @@ def seeds_of(run: Path) -> list[Seed]:
 
 
 def seed_of(number: int, folder: Path) -> Seed:
-    """Read what a run noted of an agent."""
+    """Return the agent in a folder, with its training record."""
     rows = pd.read_csv(folder / CURVE)
     events = EventAccumulator(str(folder)).Reload()
     times = [each.wall_time for each in events.Scalars("jct/agent")]
@@ -74,15 +80,15 @@ def seed_of(number: int, folder: Path) -> Seed:
     )
 
 
-def lasted(minutes: float) -> str:
-    """Put a time into words, in seconds where it is short."""
+def duration(minutes: float) -> str:
+    """Return a duration in words, in seconds if it is short."""
     return f"{60 * minutes:.0f} seconds" if minutes < 2 else f"{minutes:.0f} minutes"
 
 
 def tables(
     run: Path, trained_on: Sequence[str], judgement: Path | None
 ) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
-    """Yield each workload with the mean JCT of every policy's test windows."""
+    """Yield each workload with the mean JCTs of all policies by test window."""
     if judgement:
         found = json.loads(judgement.read_text(encoding="utf-8"))["by_window"]
         yield trained_on[0], {name: pd.DataFrame(each) for name, each in found.items()}
@@ -105,9 +111,9 @@ def tables(
 def against(
     found: dict[str, pd.DataFrame], shipped: Seed, start: str, constants: str
 ) -> dict[str, Comparison]:
-    """Compare the shipped agent with every other policy of a table, its constant-action policy first.
+    """Compare the shipped agent with each other policy of a table, its constant-action policy first.
 
-    start, constants: names of the reference and of the constants.
+    start, constants: names of these policies in the card.
     """
     number = shipped.name.removeprefix("agent_")
     own, constant = (
@@ -170,7 +176,7 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         f"- Trained on: {', '.join(f'`{each}`' for each in trained_on)}; physics: "
         f"{scenario.physics if len(trained_on) == 1 else 'that of each'}; {training.windows} training windows each"
         f"{SHIFTED * with_shifts}.",
-        f"- {shipped.steps:,} steps, {lasted(shipped.minutes)} on a shared machine, "
+        f"- {shipped.steps:,} steps, {duration(shipped.minutes)} on a shared machine, "
         f"learning seed {training.learning_seed}; commit {shipped.commit}.",
         f"- {levers(training)}.",
         f"- Reproduce: `python train_agent.py --config agents/shipped/{name}/{CHOICES}`.",
@@ -189,7 +195,7 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
 
 
 def levers(training: Training) -> str:
-    """Return the weights that an agent sets, or the kinds of moves that it chooses."""
+    """Return the weights that an agent sets, or the kinds of moves that it may choose."""
     if isinstance(training, SteerTraining):
         return f"Weights: {', '.join(f'`{each}`' for each in training.weights)}"
     assert isinstance(training, MovesTraining)
@@ -216,7 +222,7 @@ def table(workload: str, rows: dict[str, Comparison]) -> list[str]:
 def main(args: Sequence[str] | None = None) -> None:
     """Copy the agent and write its card."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path, help="folder that train_agent.py left")
+    parser.add_argument("run", type=Path, help="output folder of train_agent.py")
     parser.add_argument("--name", help="name of the agent; default: its workload, or `all` for several")
     parser.add_argument("--judgement", type=Path, help="protocol.json of evaluate.py --protocol RUN")
     chosen = parser.parse_args(args)
@@ -226,16 +232,16 @@ def main(args: Sequence[str] | None = None) -> None:
     several = isinstance(agent.training, SteerTraining) and agent.training.extra_workloads
     name = chosen.name or (FOR_ALL if several else workload_like(agent.scenario))
     if name is None:
-        parser.error("--name is required: the scenario is none of the named workloads")
+        parser.error("--name is required: the run has a custom scenario")
     if agent.training.action != "steer" and agent.training.algorithm != "student":
-        parser.error("cards are written for steering agents and students of look-ahead only")
+        parser.error("RUN requires a steering agent or a student of look-ahead")
     text = card(chosen.run, name, seeds, shipped, chosen.judgement)
     folder = SHIPPED / name
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(shipped.folder / BEST, folder)
     choices = json.loads((chosen.run / CHOICES).read_text(encoding="utf-8"))
     if isinstance(agent.training, SteerTraining):
-        choices["training"]["weights"] = agent.training.weights  # explicit, in case the usual ones change
+        choices["training"]["weights"] = agent.training.weights  # explicit, in case the defaults change
     (folder / CHOICES).write_text(json.dumps(choices, indent=2) + "\n", encoding="utf-8")
     (folder / CARD).write_text(text, encoding="utf-8")
     print(folder / CARD)

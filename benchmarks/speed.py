@@ -1,12 +1,11 @@
-"""How fast everything is: each figure with its bar, and where there is a yardstick the ratio to it within one run.
+"""Measure speed: each figure with its target, and its ratio to a yardstick measured in the same run.
 
     python -m benchmarks.speed [--rows NAME,...] [--all] [--quick] [--json FILE] [--compare OLD.json] [--list]
 
-Rows may be named by their beginnings, as `srtf` or `step_`. A figure is the least of several turns that our work and
-the yardstick's take one after the other, in seconds of the processor, after one that compiles. --all takes rows of
-whole traces and of a million jobs too. --quick measures small cases, which have no bars. --compare prints ratios to an
-older file, scaled by a loop of plain Python and numpy that is measured in both. The exit code is 1 where a bar is not
-met.
+--rows takes prefixes of row names, such as `srtf` or `step_`. Our work and the yardstick alternate; after a first run,
+which compiles, the minimum CPU time of several repetitions counts. --all includes full traces and a million jobs.
+--quick measures small cases, which have no targets. --compare prints ratios to an older file, scaled by a loop of plain
+Python and NumPy that is measured in both. The exit code is 1 if a figure misses its target.
 """
 
 import argparse
@@ -24,7 +23,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.timing import ROWS, Measured, Row, Setting, measure
+from benchmarks.timing import ROWS, Measured, Row, measure
 from benchmarks.yardsticks import loop_s
 
 LIBRARIES = ("numba", "numpy", "gymnasium")
@@ -32,7 +31,7 @@ WIDTH = 150
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures were measured on."""
+    """Return a description of the machine and the library versions."""
     return {
         "cpu": cpu(),
         "cores": os.cpu_count(),
@@ -44,29 +43,32 @@ def machine() -> dict[str, Any]:
 
 
 def cpu() -> str:
-    """Return the name of the processor's model."""
-    about = Path("/proc/cpuinfo")
-    lines = about.read_text().splitlines() if about.is_file() else []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
+    """Return the model name of the CPU."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
 
 
-def chosen(names: str | None, *, large: bool) -> list[Row]:
-    """Return the rows whose names begin so, or all but large ones; ValueError where a beginning names none."""
+def select_rows(names: str | None, *, large: bool) -> list[Row]:
+    """Return the rows with these comma-separated prefixes, by default all but large ones.
+
+    ValueError if no row has a prefix.
+    """
     import_module("benchmarks.speed_rows")  # registers the rows
     if names is None:
         return [row for row in ROWS.values() if large or not row.large]
-    beginnings = tuple(names.split(","))
-    for beginning in beginnings:
-        if not any(name.startswith(beginning) for name in ROWS):
-            raise ValueError(f"there is no row {beginning!r}: {', '.join(ROWS)}")
-    return [row for name, row in ROWS.items() if name.startswith(beginnings)]
+    prefixes = tuple(names.split(","))
+    for prefix in prefixes:
+        if not any(name.startswith(prefix) for name in ROWS):
+            raise ValueError(f"--rows: no row starts with {prefix!r}; rows: {', '.join(ROWS)}")
+    return [row for name, row in ROWS.items() if name.startswith(prefixes)]
 
 
-def shown(found: Sequence[Measured], ratios: dict[str, float]) -> Table:
-    """Return the table; `ratios` to an older file are a column of their own if there are any."""
+def format_table(found: Sequence[Measured], ratios: dict[str, float]) -> Table:
+    """Return the table, with a column of ratios to an older file if there are any."""
     table = Table(box=box.HORIZONTALS, show_edge=False)
-    for heading in ("row", "figure", "bar", "met", "times faster", "than", "turns"):
+    for heading in ("row", "figure", "target", "met", "times faster", "than", "repetitions"):
         table.add_column(heading, justify="left" if heading in ("row", "than") else "right")
     if ratios:
         table.add_column("new / old", justify="right")
@@ -78,7 +80,7 @@ def shown(found: Sequence[Measured], ratios: dict[str, float]) -> Table:
 
 
 def cells(row: Measured) -> Iterator[str]:
-    """Write out a row."""
+    """Yield the cells of a row."""
     yield row.name
     if row.figure is None:
         yield from ("not measured", "", "", "", row.skipped, "")
@@ -92,13 +94,13 @@ def cells(row: Measured) -> Iterator[str]:
     yield str(row.repetitions)
 
 
-def compared(found: Sequence[Measured], speed: float, old: dict[str, Any]) -> dict[str, float]:
-    """Return the ratio of each figure to that of an older file, had both been measured at the older file's speed.
+def compared(found: Sequence[Measured], loop_s: float, old: dict[str, Any]) -> dict[str, float]:
+    """Return the ratio of each figure to that of an older file, scaled to the older file's machine.
 
-    speed: seconds of the loop now. A ratio of two times needs no scaling; a rate is scaled the other way.
+    loop_s: current seconds of the loop.
     """
-    slower = speed / old["machine"]["loop_s"]
-    power = {"/s": 1.0, "x": 0.0}
+    slower = loop_s / old["machine"]["loop_s"]
+    power = {"/s": 1.0, "x": 0.0}  # times are divided by `slower`, rates multiplied, ratios of times left
     before = {row["name"]: row for row in old["rows"] if row["figure"] is not None}
     return {
         row.name: row.figure / before[row.name]["figure"] * slower ** power.get(row.unit, -1.0)
@@ -107,30 +109,30 @@ def compared(found: Sequence[Measured], speed: float, old: dict[str, Any]) -> di
     }
 
 
-def flags() -> argparse.ArgumentParser:
-    """Return what reads the command line."""
+def argument_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", help="beginnings of the names of rows, joined by commas")
-    parser.add_argument("--all", action="store_true", help="rows of whole traces and of a million jobs too")
-    parser.add_argument("--quick", action="store_true", help="small cases, without bars")
+    parser.add_argument("--rows", help="comma-separated prefixes of row names")
+    parser.add_argument("--all", action="store_true", help="also measure full traces and a million jobs")
+    parser.add_argument("--quick", action="store_true", help="measure small cases, without targets")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
-    parser.add_argument("--compare", type=Path, help="older file of figures")
-    parser.add_argument("--list", action="store_true", help="list the rows and measure nothing")
+    parser.add_argument("--compare", type=Path, help="older file to compare the figures with")
+    parser.add_argument("--list", action="store_true", help="list the rows without measuring them")
     return parser
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Measure and print; return 1 where a bar is not met."""
-    parser = flags()
+    """Measure and print; return 1 if a figure misses its target."""
+    parser = argument_parser()
     choices = parser.parse_args(args)
     out = Console(width=WIDTH)
     try:
-        rows = chosen(choices.rows, large=choices.all)
+        rows = select_rows(choices.rows, large=choices.all)
         old = json.loads(choices.compare.read_text()) if choices.compare else None
-    except (ValueError, OSError) as wrong:
-        parser.error(str(wrong))
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
     if choices.list:
         for row in rows:
             out.print(f"{row.name:28} {row.about}")
@@ -140,9 +142,9 @@ def main(args: Sequence[str] | None = None) -> int:
     found: list[Measured] = []
     for row in rows:
         out.print(f"{row.name}: compiling, then measuring", style="dim")
-        found.append(measure(row, Setting(choices.quick)))
+        found.append(measure(row, quick=choices.quick))
     here["load_average_after"] = round(os.getloadavg()[0], 2)
-    out.print(shown(found, compared(found, here["loop_s"], old) if old else {}))
+    out.print(format_table(found, compared(found, here["loop_s"], old) if old else {}))
     if choices.json:
         written = {"machine": here, "quick": choices.quick, "rows": [row._asdict() for row in found]}
         choices.json.write_text(json.dumps(written, indent=1) + "\n")

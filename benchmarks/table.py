@@ -1,10 +1,9 @@
 """Score all policies on all workloads: `python -m benchmarks.table [--windows N] [--processes P] [--policy NAME ...]`.
 
-Rows are the policies of `baselines/` with their default settings, where a search found other settings
-(`benchmarks/tune.py`) as tuned, and the agents that come with the project (`ppo`); columns are the workloads of
-`workloads/`: all are found by themselves. The table is written into docs/results.md, some of its rows and columns into
-README.md, between the marks, and every number into docs/results.csv. A picture of some of these is made of the last:
-docs/images/policies.png, which `--picture` draws again without simulating anything.
+Rows are the policies of `baselines/` with default settings, tuned policies where a search found other settings
+(`python -m benchmarks.tune`), and the shipped agents (`ppo`). Columns are the workloads of `workloads/`. The table is
+written between the marks in docs/results.md, some of its rows and columns to README.md, and every number to
+docs/results.csv. The picture docs/images/policies.png is drawn from that file; `--picture` draws it without simulating.
 """
 
 import argparse
@@ -32,12 +31,12 @@ ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m benchmarks.table"
 SEARCH = "python -m benchmarks.tune"
 REFERENCE = "fifo"
-TUNED = "tuned"  # the row of what did best on validation windows
+TUNED = "tuned"  # row of the policy and settings with the best validation score
 WINDOWS = {"xion_small": 40, "xonar_memory": 100, "xonar_mix": 100}
-OTHERWISE = 20
-TABLE, ABOUT = "all policies", "all workloads"  # what stands between the marks
-LONGEST_REASON = 120
-DIGITS_IN_BRIEF = 2
+DEFAULT_WINDOWS = 20
+TABLE, ABOUT = "all policies", "all workloads"  # names of the marks
+MAX_REASON = 120  # characters
+BRIEF_DIGITS = 2
 BRIEF_ROWS = ("ppo", "union", "xion", "xonar", "coda", "aiturbo", "srtf", "sjf", "las", "fifo")
 BRIEF_COLUMNS = ("philly", "mixed", "xion_small", "xonar_mix", "coda_mix", "aiturbo_ps")
 DRAWN_ROWS = BRIEF_ROWS
@@ -50,7 +49,7 @@ NOT_RUN = "\N{EN DASH}"
 
 
 class Row(NamedTuple):
-    """A policy of the table: its label, its module, and the settings that were found for it."""
+    """Row of the table: its label, its policy, and the settings found by a search."""
 
     label: str
     policy: str
@@ -58,7 +57,7 @@ class Row(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """How a policy did on a workload: ratios to FIFO's mean JCT; or why it could not run."""
+    """Result of a policy on a workload: the ratio to FIFO's mean JCT with its interval, or why it could not run."""
 
     workload: str
     policy: str
@@ -71,9 +70,9 @@ class Cell(NamedTuple):
 
 
 def rows(workload: str, policies: Sequence[str] = ()) -> list[Row]:
-    """Return the policies to simulate on a workload: all with default settings, and those tuned to something else.
+    """Return the policies to simulate on a workload: with default settings, and with tuned ones that differ.
 
-    policies: only these, and FIFO; all if there are none.
+    policies: only these and FIFO; all by default.
     """
     found = [Row(name, name, {}) for name in (*baselines.quick_names(), AGENT)]
     tuned = [each for each in found_for(workload) if each.settings]
@@ -82,35 +81,35 @@ def rows(workload: str, policies: Sequence[str] = ()) -> list[Row]:
 
 
 def found_for(workload: str) -> list[baselines.Tuned]:
-    """Return what was found for the policies that there are."""
+    """Return the search results of a workload for existing policies."""
     known = baselines.names()
     return [baselines.tuned(workload, name) for name in baselines.searched(workload) if name in known]
 
 
 def policy_of(row: Row, workload: str) -> Any:
-    """Return the policy of a row, the agent that is shipped for a workload among them; ValueError if there is none."""
+    """Return the policy of a row, which may be the agent shipped for the workload; ValueError if there is none."""
     if row.policy != AGENT:
         return baselines.vary(baselines.load(row.policy), **row.settings)
     return shipped_policy(workload)[0]
 
 
 def attempt(row: Row, name: str, workload: Workload) -> tuple[float, str, float]:
-    """Return the mean JCT of a policy in a window, or why it cannot run there, and the processor's seconds."""
-    began, jct, reason = time.process_time(), math.nan, ""
+    """Return the mean JCT of a policy in a window, the reason if it cannot run there, and the CPU seconds."""
+    start, jct, reason = time.process_time(), math.nan, ""
     if row.policy in baselines.names() and table_notes.lever_off(row.policy, [workload]):
         return jct, OFF, 0.0
     try:
         policy = policy_of(row, name)
         jct = search.counted(lambda: baselines.make(policy), {}, workload, oracle=oracle(row.policy))[0]
     except (ValueError, RuntimeError) as error:
-        reason = (str(error) or repr(error)).splitlines()[0][:LONGEST_REASON]
-    return jct, reason, time.process_time() - began
+        reason = (str(error) or repr(error)).splitlines()[0][:MAX_REASON]
+    return jct, reason, time.process_time() - start
 
 
 def column(
     name: str, workloads: Sequence[Workload], processes: int, policies: Sequence[str] = ()
 ) -> Iterator[tuple[Cell, float]]:
-    """Yield each policy's cell of a workload, FIFO's first, and the processor's seconds that it took."""
+    """Yield the cell of each policy on a workload, FIFO first, with its CPU seconds."""
     order = sorted(rows(name, policies), key=lambda row: row.label != REFERENCE)
     pairs = ((row, name, load) for row in order for load in workloads)
     results = Parallel(processes, return_as="generator")(delayed(attempt)(*pair) for pair in pairs)
@@ -118,24 +117,24 @@ def column(
         "window": [load.window.number for load in workloads],
         "seed": [load.scenario.seed for load in workloads],
     }
-    usual = pd.DataFrame()
+    reference = pd.DataFrame()
     for row in order:
         jcts, reasons, seconds = zip(*(next(results) for _ in workloads), strict=True)
         cell = Cell(name, row.label, len(workloads), reason=next(filter(None, reasons), ""))
         if not cell.reason:
             summary = pd.DataFrame(keys | {"mean_jct_s": jcts})
-            usual = summary if row.label == REFERENCE else usual
-            ratio, low, high, *_ = compare(summary, usual)
+            reference = summary if row.label == REFERENCE else reference
+            ratio, low, high, *_ = compare(summary, reference)
             cell = cell._replace(mean_jct_s=summary["mean_jct_s"].mean(), ratio=ratio, low=low, high=high)
         yield cell, sum(seconds)
 
 
 def of_search(workload: str, cells: Sequence[Cell]) -> Iterator[Cell]:
-    """Yield cells that need no simulation: policies whose defaults are best, and which did best in validation."""
+    """Yield cells that need no simulation: policies whose defaults are best, and the best of the search."""
     tuned = found_for(workload)
     off = {cell.policy for cell in cells if cell.reason == OFF}
-    usual = [each.policy for each in tuned if not each.settings and each.policy not in off]
-    yield from (Cell(workload, f"{name}, {TUNED}", reason=DEFAULT) for name in usual)
+    default = [each.policy for each in tuned if not each.settings and each.policy not in off]
+    yield from (Cell(workload, f"{name}, {TUNED}", reason=DEFAULT) for name in default)
     if tuned:
         name, settings, _ = baselines.tuned(workload)
         label = f"{name}, {TUNED}" if settings else name
@@ -143,24 +142,24 @@ def of_search(workload: str, cells: Sequence[Cell]) -> Iterator[Cell]:
 
 
 def brief(cells: Sequence[Cell]) -> list[str]:
-    """Return the lines of a table of some policies and workloads, as far as they are there, and the best others."""
+    """Return the lines of the short table for README.md, with the best baseline per workload."""
     few = [cell for cell in cells if cell.policy in BRIEF_ROWS and cell.workload in BRIEF_COLUMNS]
-    return [*table(few, DIGITS_IN_BRIEF), "", best_others(cells)] if few else []
+    return [*table(few, BRIEF_DIGITS), "", best_baselines(cells)] if few else []
 
 
-def best_others(cells: Sequence[Cell]) -> str:
-    """Name the best policy of each workload that is neither an agent nor `union`, also of those tuned."""
+def best_baselines(cells: Sequence[Cell]) -> str:
+    """Return a sentence with the best policy per workload except agents and `union`, including tuned policies."""
     best: dict[str, Cell] = {}
     for cell in cells:
-        own = cell.policy.partition(", ")[0] in (AGENT, "union", TUNED)
-        if eligible(cell) and not own and cell.workload in BRIEF_COLUMNS:
+        is_ours = cell.policy.partition(", ")[0] in (AGENT, "union", TUNED)
+        if eligible(cell) and not is_ours and cell.workload in BRIEF_COLUMNS:
             best[cell.workload] = min(best.get(cell.workload, cell), cell, key=lambda each: each.ratio)
-    told = [f"`{name}`: {it.policy} {text(it, -1, DIGITS_IN_BRIEF)}" for name, it in sorted(best.items())]
-    return f"Best baseline per workload, including tuned ones: {'; '.join(told)}."
+    found = [f"`{name}`: {it.policy} {text(it, -1, BRIEF_DIGITS)}" for name, it in sorted(best.items())]
+    return f"Best baseline per workload, including tuned ones: {'; '.join(found)}."
 
 
 def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
-    """Return the table's lines: a policy with a figure a row, oracles last, in bold what rounds to the best."""
+    """Return the lines of the table: a row per policy with a result, oracles last, the best of a column in bold."""
     at = {(cell.workload, cell.policy): cell for cell in cells}
     workloads = list(dict.fromkeys(cell.workload for cell in cells))
     labels = sorted(
@@ -177,22 +176,22 @@ def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
             lines.append(f"| *oracle: uses true run times:* |{' |' * len(workloads)}")
         if any(texts := [text(at.get((name, label)), best[name], digits) for name in workloads]):
             lines.append(f"| {label} | {' | '.join(texts)} |")
-    usual = [f"{at[name, REFERENCE].mean_jct_s:,.0f} s" for name in workloads]
-    return [*lines, f"| *{REFERENCE}'s mean JCT* | {' | '.join(usual)} |"]
+    reference = [f"{at[name, REFERENCE].mean_jct_s:,.0f} s" for name in workloads]
+    return [*lines, f"| *{REFERENCE}'s mean JCT* | {' | '.join(reference)} |"]
 
 
 def oracle(label: str) -> bool:
-    """Tell whether a row is of a policy that uses the true run times."""
+    """Return whether a policy uses true run times."""
     return label.endswith("_oracle")
 
 
 def eligible(cell: Cell) -> bool:
-    """Tell whether a cell may be the best of its workload."""
+    """Return whether a cell may be the best of its workload."""
     return not oracle(cell.policy) and not cell.reason
 
 
 def text(cell: Cell | None, best: float, digits: int) -> str:
-    """Return a cell as it is written, with so many decimals."""
+    """Return the text of a cell, with `digits` decimals."""
     if cell is None:
         return ""
     if cell.reason:
@@ -205,27 +204,27 @@ def text(cell: Cell | None, best: float, digits: int) -> str:
 
 
 def notes(cells: Sequence[Cell], command: str) -> list[str]:
-    """Say how to read the table, by which command it was made, what was tuned, and which policies could not run."""
+    """Return the notes below the table: command, legend, tuned settings, and policies that could not run."""
     count = {cell.workload: cell.windows for cell in cells if cell.policy == REFERENCE}
     few = [name for name, windows in count.items() if windows < table_notes.FULL_WINDOWS]
-    narrow = f" Over fewer than {table_notes.FULL_WINDOWS} windows an interval is too narrow." * bool(few)
+    narrow = f" Intervals over fewer than {table_notes.FULL_WINDOWS} windows are too narrow." * bool(few)
     found = [f"{name}: {_with(*baselines.tuned(name)[:2])}" for name in count if baselines.searched(name)]
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     sizes = ", ".join(f"{name} {windows}" for name, windows in count.items())
     lines = [
-        f"Made by `{command}`. Mean JCT / {REFERENCE}'s: the mean over test windows of the windows' own ratios, and "
-        "its 95 % interval (bootstrap over windows); below 1 is shorter, the best in bold. "
+        f"Made by `{command}`. Mean JCT / {REFERENCE}'s: the mean of the ratios of the test windows, with its 95 % "
+        "interval (bootstrap over windows); lower is better, the best is in bold. "
         f"Test windows (seed 0): {sizes}.{narrow}",
         "",
-        f"Settings of rows marked {TUNED} were searched on training windows by `{SEARCH}`; = where nothing "
-        "better than the default settings was found, empty where nothing was searched. A bare 1 is "
-        f"{REFERENCE}'s own result in every window; a policy whose lever a workload lacks has no figure there. {AGENT} "
-        "is the agent that comes with the project for the workload, or for all. "
-        f"The row {TUNED} is what did best on validation windows: "
+        f"Settings of rows marked {TUNED} were searched on training windows by `{SEARCH}`; = means that no "
+        "settings were better than the defaults, and empty cells were not searched. A bare 1 means the same result as "
+        f"{REFERENCE} in every window; a policy whose lever a workload lacks has no result there. {AGENT} is the agent "
+        "shipped for the workload, or else the general one. "
+        f"The row {TUNED} is the policy with the best score on validation windows: "
         f"{'; '.join(found) or 'none yet'}.{' Searched on windows of an earlier version.' * earlier}",
     ]
-    wrong = [cell for cell in cells if cell.reason not in ("", DEFAULT, OFF)]
-    failed = [f"- {cell.policy} on {cell.workload}: {cell.reason}" for cell in wrong]
+    failed_cells = [cell for cell in cells if cell.reason not in ("", DEFAULT, OFF)]
+    failed = [f"- {cell.policy} on {cell.workload}: {cell.reason}" for cell in failed_cells]
     return [*lines, *(["", f"{NOT_RUN}: could not run.", "", *failed] if failed else [])]
 
 
@@ -234,39 +233,41 @@ def _with(policy: str, settings: dict[str, Any]) -> str:
 
 
 def about(name: str, workloads: Sequence[Workload]) -> list[str]:
-    """Say what a workload simulates, and which of its numbers are measured or drawn."""
-    said = [*table_notes.heading(workloads), *table_notes.origins(workloads[0].table, workloads[0].scenario)]
+    """Return the description of a workload, and which of its columns are measured or drawn."""
+    lines = [*table_notes.heading(workloads), *table_notes.origins(workloads[0].table, workloads[0].scenario)]
     return [
         f"### {name}",
         "",
-        *(f"{'  ' if line.startswith('  ') else ''}- {line.strip()}" for line in said),
+        *(f"{'  ' if line.startswith('  ') else ''}- {line.strip()}" for line in lines),
         "",
     ]
 
 
 def fill(file: Path, mark: str, lines: Sequence[str]) -> None:
-    """Replace what stands between the marks in a file; ValueError if it has none."""
+    """Replace the text between the marks in a file; ValueError if the file lacks them."""
     file.write_text(filled(file, {mark: lambda: "\n".join(lines)}), encoding="utf-8")
 
 
 def check(root: Path) -> None:
-    """Refuse a folder in which the table cannot be written; ValueError or OSError."""
+    """Raise ValueError or OSError unless a folder has the files and marks for the table."""
     for name, mark in (("README.md", TABLE), ("docs/results.md", TABLE), ("docs/results.md", ABOUT)):
         filled(root / name, {mark: str})
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Simulate everything, print how it goes, and write the table where it belongs."""
+    """Simulate everything, print the progress, and write the tables."""
     known = workload_names()
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--workload", nargs="+", choices=known, default=known, help="default: all")
-    parser.add_argument("--windows", type=int, help=f"of each workload; default {OTHERWISE}, but {WINDOWS}")
-    parser.add_argument("--processes", type=int, default=1, help="to share the work")
+    parser.add_argument(
+        "--windows", type=int, help=f"windows per workload; default: {DEFAULT_WINDOWS}, except {WINDOWS}"
+    )
+    parser.add_argument("--processes", type=int, default=1, help="number of processes")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with README.md and docs/")
-    what = "only their rows; others stay as docs/results.csv has them"
-    parser.add_argument("--policy", nargs="+", default=(), help=what)
-    parser.add_argument("--picture", action="store_true", help="only draw what docs/results.csv has")
+    policy_help = "simulate only these; other rows are kept from docs/results.csv"
+    parser.add_argument("--policy", nargs="+", default=(), help=policy_help)
+    parser.add_argument("--picture", action="store_true", help="only draw the picture from docs/results.csv")
     chosen = parser.parse_args(args)
     check(chosen.root)
     kept = kept_cells(chosen.root) if chosen.policy else []
@@ -279,16 +280,16 @@ def main(args: Sequence[str] | None = None) -> None:
     described: list[str] = []
     for name in chosen.workload:
         scenario = replace(named(name), seed=0)
-        workloads = windows(scenario, "test", chosen.windows or WINDOWS.get(name, OTHERWISE))
-        described += (said := about(name, workloads))
-        print("\n".join(said), flush=True)
+        workloads = windows(scenario, "test", chosen.windows or WINDOWS.get(name, DEFAULT_WINDOWS))
+        described += (description := about(name, workloads))
+        print("\n".join(description), flush=True)
         before = [cell for cell in kept if cell.workload == name]
         cells += scored(name, workloads, chosen.processes, chosen.policy, before)
     given = f" --windows {chosen.windows}" if chosen.windows else ""
     given += f" --workload {' '.join(chosen.workload)}" if chosen.workload != known else ""
-    said = notes(cells, COMMAND + given)
-    print("\n".join([*table(cells), "", *said]))
-    write(chosen.root, said, described, cells)
+    legend = notes(cells, COMMAND + given)
+    print("\n".join([*table(cells), "", *legend]))
+    write(chosen.root, legend, described, cells)
 
 
 def scored(
@@ -298,43 +299,45 @@ def scored(
     policies: Sequence[str] = (),
     before: Sequence[Cell] = (),
 ) -> list[Cell]:
-    """Return the cells of a workload, and print them as they come.
+    """Return the cells of a workload, printing each result; ValueError if `before` has other windows.
 
-    policies: those that are simulated, all if none is named; of the others the cells from before stay. ValueError where
-    those are of other windows.
+    policies: policies to simulate; all by default.
+    before: previous cells, which are kept for policies that are not simulated.
     """
-    began = time.perf_counter()
+    start = time.perf_counter()
     cells = {cell.policy: cell for cell in before if cell.reason != DEFAULT and cell.policy != TUNED}
     for cell, seconds in column(name, workloads, processes, policies):
         print(f"  {cell.policy:24s} {cell.reason or f'{cell.ratio:.3f}'}  ({seconds:.1f} s)", flush=True)
         was = cells.get(REFERENCE)
         if cell.policy == REFERENCE and was and not math.isclose(was.mean_jct_s, cell.mean_jct_s):
-            raise ValueError(f"{name}: docs/results.csv is of other windows; make all rows anew")
+            raise ValueError(
+                f"{name}: docs/results.csv is of other windows; simulate all rows (drop --policy)"
+            )
         cells[cell.policy] = cell
-    print(f"  {len(workloads)} windows in {time.perf_counter() - began:.0f} s\n", flush=True)
+    print(f"  {len(workloads)} windows in {time.perf_counter() - start:.0f} s\n", flush=True)
     return [*cells.values(), *of_search(name, list(cells.values()))]
 
 
 def kept_cells(root: Path, name: str = "results") -> list[Cell]:
-    """Return the cells that docs/results.csv has, or another such file."""
+    """Return the cells in docs/results.csv, or in another such file."""
     numbers = {name: [""] for name in ("windows", "mean_jct_s", "ratio", "low", "high")}
     table = pd.read_csv(root / "docs" / f"{name}.csv", keep_default_na=False, na_values=numbers)
     return [Cell(*row) for row in table[list(Cell._fields)].itertuples(index=False)]
 
 
-def write(root: Path, said: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:
-    """Put the table into both documents, what its workloads are into the second, and every number beside it."""
+def write(root: Path, legend: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:
+    """Write the short table to README.md, the full table and workloads to docs/results.md, and all cells as CSV."""
     results = root / "docs" / "results.md"
     if few := brief(cells):
         fill(root / "README.md", TABLE, few)
-    fill(results, TABLE, [*table(cells), "", *said])
+    fill(results, TABLE, [*table(cells), "", *legend])
     fill(results, ABOUT, described)
     pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)
     draw(root)
 
 
 def draw(root: Path) -> None:
-    """Draw some policies on some workloads, as far as docs/results.csv has them."""
+    """Draw the picture of some policies and workloads from docs/results.csv."""
     table = pd.read_csv(root / "docs" / "results.csv")
     columns = [name for name in DRAWN_COLUMNS if name in set(table["workload"])]
     if columns:

@@ -1,11 +1,11 @@
-"""How speed is measured: contests of our work and a yardstick's in one process, taken in turn, the least time of each.
+"""Timing of our work against a yardstick: both alternate in one process, and the minimum time of each counts.
 
-A row of the table is a function that makes a `Contest`, registered with its unit and its bar:
+A row of the table is a function that returns a `Comparison`, registered with its unit and its target:
 
-    @row("name of the row", unit="us", bar=2.0)
-    def some_row(setting: Setting) -> Contest: ...
+    @row("name of the row", unit="us", target=2.0)
+    def some_row(quick: bool) -> Comparison: ...
 
-It makes what the contest needs and returns; nothing in it is timed. SkippedError says why a row cannot be measured.
+The function only prepares the comparison; nothing in it is timed. It raises SkippedError if the row cannot be measured.
 """
 
 import os
@@ -15,25 +15,26 @@ from typing import Any, Literal, NamedTuple
 
 Unit = Literal["s", "ms", "us", "/s", "x"]
 SCALE = {"s": 1.0, "ms": 1e3, "us": 1e6}
-REPETITIONS, ENOUGH_S = 5, 12.0  # at most so many, and none begins after so many seconds
+MAX_REPETITIONS, MAX_S = 5, 12.0  # no repetition starts after MAX_S seconds
 
 
 class SkippedError(Exception):
-    """A row cannot be measured here; the message says why."""
+    """A row cannot be measured on this machine; the message has the reason."""
 
 
 class Work(NamedTuple):
-    """Something to time: what `prepare` returns is handed to `run`, which does `amount` units of work."""
+    """Work to be timed: `run` gets the return value of `prepare`, which is not timed, and does `amount` units."""
 
     run: Callable[[Any], object]
     amount: float = 1.0
     prepare: Callable[[], Any] = lambda: None
 
 
-class Contest(NamedTuple):
-    """Our work and what it is compared with: `yardstick` does the like, and is told apart by its name.
+class Comparison(NamedTuple):
+    """Our work and the yardstick, which does comparable work.
 
-    warm: is called first, and not timed: it compiles what `ours` needs. Without it `ours` runs once for that.
+    against: name of the yardstick in the table.
+    warm: called first and not timed, to compile the code that `ours` needs; by default `ours` runs once.
     """
 
     ours: Work
@@ -42,27 +43,24 @@ class Contest(NamedTuple):
     warm: Callable[[], object] | None = None
 
 
-class Setting(NamedTuple):
-    """How much is measured: `quick` takes small cases, which have no bars."""
-
-    quick: bool = False
-
-
 class Row(NamedTuple):
-    """A row: what it measures is in `unit`, to be at most `bar`, or at least where the unit is a rate.
+    """A row of the table.
 
-    Unit x is the time of our work over the yardstick's, each for a unit of work. large: measured on request only.
+    unit: unit of the figure; x is the time of our work over that of the yardstick, each per unit of work.
+    target: upper bound of the figure, or lower bound if the unit is a rate.
+    large: whether the row is measured on request only.
+    make: function that returns the comparison; its argument `quick` asks for a small case, which has no target.
     """
 
     name: str
     unit: Unit
-    bar: float | None
+    target: float | None
     large: bool
-    make: Callable[[Setting], Contest]
+    make: Callable[[bool], Comparison]
 
     @property
     def about(self) -> str:
-        """What is measured."""
+        """Description of the measured work."""
         return (self.make.__doc__ or "").partition("\n")[0]
 
     @property
@@ -72,7 +70,15 @@ class Row(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a row came to; `faster` is the yardstick's time over ours, each for a unit of work."""
+    """Result of a row.
+
+    bar: the target; None for quick cases.
+    met: whether the figure meets the target.
+    faster: the yardstick's time over ours, each per unit of work.
+    against: name of the yardstick.
+    first_s: wall-clock seconds of the first run, which compiles.
+    skipped: reason why the row was not measured.
+    """
 
     name: str
     about: str
@@ -91,70 +97,70 @@ ROWS: dict[str, Row] = {}
 
 
 def row(
-    name: str, *, unit: Unit, bar: float | None = None, large: bool = False
-) -> Callable[[Callable[[Setting], Contest]], Callable[[Setting], Contest]]:
+    name: str, *, unit: Unit, target: float | None = None, large: bool = False
+) -> Callable[[Callable[[bool], Comparison]], Callable[[bool], Comparison]]:
     """Register a row of the table."""
 
-    def register(make: Callable[[Setting], Contest]) -> Callable[[Setting], Contest]:
+    def register(make: Callable[[bool], Comparison]) -> Callable[[bool], Comparison]:
         if name in ROWS:
-            raise ValueError(f"there are two rows {name!r}")
-        ROWS[name] = Row(name, unit, bar, large, make)
+            raise ValueError(f"row {name!r} is already registered")
+        ROWS[name] = Row(name, unit, target, large, make)
         return make
 
     return register
 
 
-def spent_s() -> float:
-    """Seconds of the processor that this process has taken, with those that it has started and that have ended."""
+def cpu_time_s() -> float:
+    """Return the CPU seconds of this process and of its child processes that have ended."""
     times = os.times()
     return time.process_time() + times.children_user + times.children_system
 
 
-def taken(work: Work) -> float:
-    """Seconds of the processor that work takes, without what it needs to be prepared."""
+def timed(work: Work) -> float:
+    """Return the CPU seconds of work, without its preparation."""
     prepared = work.prepare()
-    begin = spent_s()
+    start = cpu_time_s()
     work.run(prepared)
-    return spent_s() - begin
+    return cpu_time_s() - start
 
 
-def least(contest: Contest, repetitions: int = REPETITIONS) -> tuple[float, float | None, int]:
-    """Seconds of our work and of the yardstick's, the least of turns taken one after the other, and their number."""
-    begin = time.perf_counter()
+def fastest(comparison: Comparison, repetitions: int = MAX_REPETITIONS) -> tuple[float, float | None, int]:
+    """Return the minimum CPU seconds of our work and of the yardstick, and the number of repetitions."""
+    start = time.perf_counter()
     ours: list[float] = []
     others: list[float] = []
-    while not ours or (len(ours) < repetitions and time.perf_counter() - begin < ENOUGH_S):
-        ours.append(taken(contest.ours))
-        if contest.yardstick:
-            others.append(taken(contest.yardstick))
+    while not ours or (len(ours) < repetitions and time.perf_counter() - start < MAX_S):
+        ours.append(timed(comparison.ours))
+        if comparison.yardstick:
+            others.append(timed(comparison.yardstick))
     return min(ours), min(others, default=None), len(ours)
 
 
-def measure(row: Row, setting: Setting) -> Measured:
-    """Measure a row; one that cannot be measured says why."""
+def measure(row: Row, *, quick: bool = False) -> Measured:
+    """Measure a row; if it cannot be measured, the result has the reason."""
     try:
-        contest = row.make(setting)
+        comparison = row.make(quick)
     except SkippedError as why:
         return Measured(row.name, row.about, row.unit, skipped=str(why))
-    begin = time.perf_counter()
-    if contest.warm:
-        contest.warm()
+    start = time.perf_counter()
+    if comparison.warm:
+        comparison.warm()
     else:
-        taken(contest.ours)
-    first_s = time.perf_counter() - begin
-    ours_s, other_s, count = least(contest)
+        timed(comparison.ours)
+    first_s = time.perf_counter() - start
+    ours_s, other_s, count = fastest(comparison)
     faster = None
-    if contest.yardstick and other_s is not None:
-        faster = (other_s / contest.yardstick.amount) / (ours_s / contest.ours.amount)
-    figure = figure_of(row, ours_s / contest.ours.amount, faster)
-    bar = None if setting.quick else row.bar
-    met = None if bar is None else (figure >= bar if row.is_rate else figure <= bar)
+    if comparison.yardstick and other_s is not None:
+        faster = (other_s / comparison.yardstick.amount) / (ours_s / comparison.ours.amount)
+    figure = figure_of(row, ours_s / comparison.ours.amount, faster)
+    target = None if quick else row.target
+    met = None if target is None else (figure >= target if row.is_rate else figure <= target)
     names = row.name, row.about, row.unit
-    return Measured(*names, figure, bar, met, faster, contest.against, count, first_s)
+    return Measured(*names, figure, target, met, faster, comparison.against, count, first_s)
 
 
 def figure_of(row: Row, each_s: float, faster: float | None) -> float:
-    """Return a row's figure from the seconds of a unit of our work."""
+    """Return a row's figure, given the seconds per unit of our work."""
     if row.unit == "x":
         assert faster is not None, f"{row.name}: a ratio needs a yardstick"
         return 1 / faster

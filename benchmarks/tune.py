@@ -25,8 +25,8 @@ from gpu_cluster_gym.workloads import names as workload_names
 COMMAND = "python -m benchmarks.tune"
 FOLDER = Path(baselines.__file__).parent / "tuned"
 BUDGET = 100_000  # simulated events
-RUNS = 12  # runs of FIFO on all training windows that the budget would allow; it sets their number
-FEWEST_WINDOWS, MOST_WINDOWS = 2, 40  # windows
+RUNS = 12  # runs of FIFO on all training windows within the budget, which sets the number of windows
+MIN_WINDOWS, MAX_WINDOWS = 2, 40
 
 
 class Sample(NamedTuple):
@@ -37,13 +37,13 @@ class Sample(NamedTuple):
 
 
 def sample(workload: str, budget: int, seed: int) -> Sample:
-    """Return the training windows that FIFO can run with 1 / `RUNS` of the budget, and as many validation windows."""
+    """Return the training windows that FIFO can run with 1 / `RUNS` of the budget, and equally many for validation."""
     scenario = replace(named(workload), seed=seed)
     training: list[Workload] = []
     events = 0
-    for load in islice(accepted(scenario, "train", most=MOST_WINDOWS * MAX_CANDIDATES), MOST_WINDOWS):
+    for load in islice(accepted(scenario, "train", most=MAX_WINDOWS * MAX_CANDIDATES), MAX_WINDOWS):
         events += search.counted(partial(made, search.REFERENCE), {}, load)[1]
-        if events > budget // RUNS and len(training) >= FEWEST_WINDOWS:
+        if events > budget // RUNS and len(training) >= MIN_WINDOWS:
             break
         training.append(load)
     return Sample(training, windows(scenario, "validation", len(training)))
@@ -54,22 +54,23 @@ def made(policy: "Policy | type", **settings: Any) -> Policy:
     return baselines.make(baselines.vary(policy, **settings))
 
 
-def tune(name: str, on: Sample, budget: int, seed: int, processes: int) -> dict[str, Any]:
+def tune(name: str, sampled: Sample, budget: int, seed: int, processes: int) -> dict[str, Any]:
     """Search the grid of a policy and return its entry of the file."""
     grid = baselines.grid(name)
     make = partial(made, baselines.load(name))
-    found = search.search(make, grid, *on, budget=budget, seed=seed, processes=processes)
-    kept, best = (
+    found = search.search(make, grid, *sampled, budget=budget, seed=seed, processes=processes)
+    training, validation = (
         next(trial for trial in trials if trial.settings == found.best)
         for trials in (found.training, found.validation)
     )
     return {
         "settings": found.best,
-        "training": kept.score,
-        "validation": best.score,
+        "training": training.score,
+        "validation": validation.score,
         "default": {"training": found.training[0].score, "validation": found.validation[0].score},
         "settings_tried": len(found.training) - 1,  # without the default
-        "settings_on_all_windows": sum(len(each.ratios) == len(on.training) for each in found.training) - 1,
+        "settings_on_all_windows": sum(len(each.ratios) == len(sampled.training) for each in found.training)
+        - 1,
         "settings_in_grid": math.prod(map(len, grid.values())),
         "events": found.events,
     }

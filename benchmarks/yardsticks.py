@@ -1,4 +1,4 @@
-"""What speed is compared with: a textbook simulator of a pool of GPUs, an environment that does nothing, and a loop."""
+"""Yardsticks for speed: textbook simulators of a pool of GPUs, environments that do nothing, and a plain loop."""
 
 import heapq
 import time
@@ -9,21 +9,21 @@ import gymnasium
 import numpy as np
 
 Job = tuple[float, int, float]  # submit_s, num_gpus, duration_s
-LOOP = 200_000
+LOOP_ITEMS = 200_000
 
 
 def fifo(jobs: Sequence[Job], gpus: int) -> list[float]:
-    """Return the finish times of jobs on a pool, in order of submission, those that do not fit being skipped."""
-    return _never_preempting(jobs, gpus, [(submit_s, number) for number, (submit_s, _, _) in enumerate(jobs)])
+    """Return the finish times of jobs on a pool under FIFO, which skips jobs that do not fit."""
+    return _non_preemptive(jobs, gpus, [(submit_s, number) for number, (submit_s, _, _) in enumerate(jobs)])
 
 
 def sjf(jobs: Sequence[Job], gpus: int) -> list[float]:
-    """Return the finish times of jobs on a pool, the shortest that fits first."""
-    return _never_preempting(jobs, gpus, [(duration, number) for number, (_, _, duration) in enumerate(jobs)])
+    """Return the finish times of jobs on a pool under shortest job first."""
+    return _non_preemptive(jobs, gpus, [(duration, number) for number, (_, _, duration) in enumerate(jobs)])
 
 
-def _never_preempting(jobs: Sequence[Job], gpus: int, keys: Sequence[tuple[float, int]]) -> list[float]:
-    """Carry out an order: at each instant the queue is sorted and walked."""
+def _non_preemptive(jobs: Sequence[Job], gpus: int, keys: Sequence[tuple[float, int]]) -> list[float]:
+    """Simulate a non-preemptive order: sort the queue at each instant and start the jobs that fit."""
     finish = [0.0] * len(jobs)
     running: list[tuple[float, int]] = []
     queue: list[int] = []
@@ -51,7 +51,7 @@ def _never_preempting(jobs: Sequence[Job], gpus: int, keys: Sequence[tuple[float
 
 
 def srtf(jobs: Sequence[Job], gpus: int) -> list[float]:
-    """Return the finish times of jobs on a pool, those with least time remaining running, pauses costing nothing."""
+    """Return the finish times of jobs on a pool under shortest remaining time first, with free preemption."""
     finish = [0.0] * len(jobs)
     left = [duration for _, _, duration in jobs]
     present: list[int] = []
@@ -78,54 +78,58 @@ def srtf(jobs: Sequence[Job], gpus: int) -> list[float]:
     return finish
 
 
-class Null(gymnasium.Env[Any, Any]):
-    """An environment with given spaces that does nothing: every step shows the same, and an episode has `length`."""
+class NullEnv(gymnasium.Env[Any, Any]):
+    """Environment with given spaces that does nothing: constant observations, and episodes of `length` steps."""
 
     def __init__(
-        self, observation: Any, space: gymnasium.Space[Any], shown: gymnasium.Space[Any], length: int
+        self,
+        observation: Any,
+        action_space: gymnasium.Space[Any],
+        observation_space: gymnasium.Space[Any],
+        length: int,
     ) -> None:
-        self.observation_space, self.action_space = shown, space
-        self._shown = observation
+        self.observation_space, self.action_space = observation_space, action_space
+        self._observation = observation
         self._length, self._steps = length, 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         self._steps = 0
-        return self._shown, {}
+        return self._observation, {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Count a step."""
         self._steps += 1
-        return self._shown, 0.0, self._steps >= self._length, False, {}
+        return self._observation, 0.0, self._steps >= self._length, False, {}
 
 
 class NullBatch:
-    """A batch of environments that do nothing."""
+    """Vector environment that does nothing."""
 
     def __init__(self, observation: Any, count: int) -> None:
-        self._shown = observation
+        self._observation = observation
         self._nothing = np.zeros(count), np.zeros(count, bool), np.zeros(count, bool)
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the episodes."""
-        return self._shown, {}
+        """Start the episodes."""
+        return self._observation, {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Do nothing."""
-        return self._shown, *self._nothing, {}
+        return self._observation, *self._nothing, {}
 
 
 def loop_s() -> float:
-    """Seconds of the processor for a loop of plain Python and numpy, by which figures of two machines are scaled."""
+    """Return the CPU seconds of a loop of plain Python and NumPy, which scale figures between machines."""
     return min(_loop_s() for _ in range(5))
 
 
 def _loop_s() -> float:
-    numbers = np.random.default_rng(0).random(LOOP)
-    begin = time.process_time()
+    numbers = np.random.default_rng(0).random(LOOP_ITEMS)
+    start = time.process_time()
     heap: list[float] = []
     for number in numbers.tolist():
         heapq.heappush(heap, number)
@@ -133,4 +137,4 @@ def _loop_s() -> float:
             heapq.heappop(heap)
     for _ in range(5):
         np.sort(numbers)
-    return time.process_time() - begin
+    return time.process_time() - start

@@ -30,7 +30,7 @@ LINKS = {
 """Links by name: GB/s between the GPUs of a node and between nodes, ms per additional GPU and per additional node.
 
 Each is fitted to measured clusters of its kind with equal weights; NVLink with Ethernet is combined from two.
-`benchmarks/measured_links.py` names the clusters, `docs/rules.md` the errors.
+`benchmarks/calibration.py` names the clusters, `docs/rules.md` the errors.
 """
 
 FIELDS = ("intra_gbs", "inter_gbs", "intra_ms", "inter_ms")  # of a cluster, in the order of LINKS

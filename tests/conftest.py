@@ -1,4 +1,4 @@
-"""What several test files need."""
+"""Settings and fixtures that several test files share."""
 
 import atexit
 import gc
@@ -11,13 +11,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let a process beside others simply end, the last thing that it does: to take all apart takes it seconds."""
+    """Let a worker process exit at once when it ends, since an orderly exit takes seconds."""
     if hasattr(config, "workerinput"):
         atexit.register(os._exit, 0)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile the kernel before workers begin, each of which would compile it for itself where nothing is kept."""
+    """Compile the kernel before the workers start, since each would compile it if the cache is empty."""
     from gpu_cluster_gym.simulator.kernel._pipeline import ANNOUNCED
 
     option = session.config.option
@@ -25,14 +25,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from tests.cases import first
 
         first.compile_all()
-    # What is compiled in a test says nothing: messages are held to the letter.
+    # Compilation is not announced, since tests compare messages exactly.
     os.environ.setdefault(ANNOUNCED, "1")
-    os.environ.pop("COLUMNS", None)  # tables have as many columns as a line has room for
-    gc.disable()  # until all tests have been imported: nothing of that is garbage
+    os.environ.pop("COLUMNS", None)  # tables have as many columns as fit in a line
+    gc.disable()  # until all tests have been imported, which leaves no garbage
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage again, but less often, and never more among the tests themselves and what they import."""
+    """Enable garbage collection again, but run it less often and skip all imported objects."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
@@ -40,19 +40,19 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing be told of what takes long, as what is compiled first does: how long is the machine's."""
+    """Show no progress of slow steps, such as a first compilation, since their time depends on the machine."""
     monkeypatch.setattr("gpu_cluster_gym.evaluation.command.PATIENCE_S", 1e6)
 
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw no images of validations, where they are not looked at: that takes longer than to validate."""
+    """Draw no images of validations, which takes longer than the validation."""
     monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Return the folder of public traces that lies beside a developer's checkout; most machines have none."""
+    """Return the folder of public traces next to a developer's checkout; most machines have none."""
     for folder in (ROOT.parent / "shared" / "data", ROOT / "shared" / "data"):
         if folder.is_dir():
             return folder

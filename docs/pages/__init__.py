@@ -1,1 +1,1 @@
-"""What `make docs` makes beside the written pages: one of each policy, the API, and the notebooks as they run."""
+"""Pages that `make docs` generates alongside the written ones: policies, the API, and executed notebooks."""

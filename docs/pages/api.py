@@ -1,17 +1,17 @@
-"""The API: what users import, a page a subject, each name by the docstring that it has."""
+"""API pages, by subject, generated from the docstrings of the public names."""
 
 from collections.abc import Sequence
 
 PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
     "policies": (
-        "Policies and what they see",
-        "A policy is a callable, a `View` in and an action out. The arrays of `view.jobs`, `view.gpus` and "
-        "`view.nodes` are [tables of their own](../columns.md#viewjobs).",
+        "Policies and observations",
+        "A policy is a callable that takes a `View` and returns an action. The arrays of `view.jobs`, `view.gpus` and "
+        "`view.nodes` have [separate tables](../columns.md#viewjobs).",
         ("simulator.policy", "simulator.view.View", "simulator.rule_policy.Rule"),
     ),
     "environments": (
         "Environments",
-        "`import gpu_cluster_gym` registers `GPUCluster-v2`; [the environment](../environment.md) says what it is.",
+        "`import gpu_cluster_gym` registers `GPUCluster-v2`; [the environment](../environment.md) describes it.",
         (
             "envs.env.GPUClusterEnv",
             "envs.moves.MovesEnv",
@@ -25,8 +25,8 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
     ),
     "workloads": (
         "Workloads and episodes",
-        "What is simulated: a scenario names it ([its fields](../columns.md#of-a-scenario)), a workload has its "
-        "jobs, an episode plays it.",
+        "A scenario is the specification of a simulation ([its fields](../columns.md#scenario)), a workload has its "
+        "jobs, and an episode simulates it.",
         (
             "workloads.named",
             "workloads.names",
@@ -41,7 +41,7 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
     ),
     "evaluation": (
         "Evaluation",
-        "Every number that is reported comes from `summarise`; comparisons are paired by window.",
+        "All reported numbers come from `summarise`; comparisons are paired by window.",
         (
             "evaluation.metrics",
             "evaluation.runner",
@@ -55,9 +55,9 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
         ),
     ),
     "agents": (
-        "Agents that learn",
-        "What `train_agent.py` is made of; [learning](../learning.md) says how to try another algorithm, and "
-        "[a table](../columns.md#of-a-training) has the settings.",
+        "Learned agents",
+        "The modules behind `train_agent.py`. [Learning](../learning.md) describes how to try another algorithm; the "
+        "options are in [a table](../columns.md#training).",
         (
             "agents",
             "agents.learn",
@@ -66,23 +66,23 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
         ),
     ),
 }
-"""By the name of the page: its title, a sentence, and modules, classes and functions."""
+"""Title, introduction, and documented modules, classes and functions, by name of the page."""
 
 
 def pages() -> dict[str, str]:
     """Return the text of each page by its path, the index first."""
-    lines = [f"- [{title}]({name}.md): {said}" for name, (title, said, _) in PAGES.items()]
+    lines = [f"- [{title}]({name}.md): {text}" for name, (title, text, _) in PAGES.items()]
     index = [
         "# API",
         "",
-        "What users import, by subject; the pages are made of the docstrings.",
+        "The public API, by subject, generated from the docstrings.",
         "",
         *lines,
         "",
     ]
     return {"api/index.md": "\n".join(index)} | {
         f"api/{name}.md": "\n\n".join(
-            [f"# {title}", said, *(f"::: gpu_cluster_gym.{each}" for each in named), ""]
+            [f"# {title}", text, *(f"::: gpu_cluster_gym.{each}" for each in named), ""]
         )
-        for name, (title, said, named) in PAGES.items()
+        for name, (title, text, named) in PAGES.items()
     }

@@ -1,10 +1,10 @@
-"""Every column and number there is, in tables made of the declarations: of traces, views, results and records."""
+"""Page of all columns and options, generated from their declarations in the code."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 from docs.pages.markdown import table
-from docs.pages.policies import below_fields
+from docs.pages.policies import field_docstrings
 from gpu_cluster_gym.agents.training import KINDS
 from gpu_cluster_gym.evaluation.metrics import METRICS
 from gpu_cluster_gym.evaluation.record import SEGMENTS, TIMELINE
@@ -13,71 +13,75 @@ from gpu_cluster_gym.simulator.view import Entities, Gpus, Jobs, Nodes
 from gpu_cluster_gym.traces import COLUMNS
 from gpu_cluster_gym.workloads import Scenario
 
-HEADING = """# Columns and numbers
+HEADING = """# Columns and options
 
-Made of the declarations in the code. Times are seconds and memory is GiB unless a unit says otherwise."""
-OF_TRACE = """## Of a trace
+Generated from the declarations in the code. Times are in seconds and memory in GiB unless stated otherwise."""
+TRACE = """## Trace
 
-The columns of a job table, and of a CSV for `--trace-file`; those in bold must be there, others are drawn where a trace
-lacks them and a part of physics asks for them."""
-OF_SCENARIO = """## Of a scenario
+Columns of a job table, and of a CSV file for `--trace-file`. Columns in bold are required; the others are drawn if a
+trace lacks them and a part of physics needs them."""
+SCENARIO = """## Scenario
 
-What is simulated: fields of `workloads.Scenario`, keys of the environment's `scenario`, and, with hyphens, flags of
-both commands."""
-OF_TRAINING = """## Of a training
+Specification of a simulation: fields of `workloads.Scenario`, keys of the environment's `scenario` and, with hyphens,
+flags of both commands."""
+TRAINING = """## Training
 
-Options of `train_agent.py`: fields of the classes in `agents.training`, and flags."""
-OF_SUMMARY = """## Of a summary: `summary.json`
+Options of `train_agent.py`: fields of the classes in `agents.training` and, with hyphens, flags."""
+SUMMARY = """## Summary: `summary.json`
 
-Over all windows and of each; a heading is that of the table."""
-SEEN: dict[str, type[Entities]] = {"jobs": Jobs, "gpus": Gpus, "nodes": Nodes}
+Metrics over all windows and of each window; the heading is that of the printed table."""
+VIEW: dict[str, type[Entities]] = {"jobs": Jobs, "gpus": Gpus, "nodes": Nodes}
 
 
 def pages() -> dict[str, str]:
     """Return the text of the page by its path."""
-    of_view = (
-        f"## `view.{name}`\n\n{' '.join((kind.__doc__ or '').split())}\n\n{seen(kind)}"
-        for name, kind in SEEN.items()
+    views = (
+        f"## `view.{name}`\n\n{' '.join((kind.__doc__ or '').split())}\n\n{view_table(kind)}"
+        for name, kind in VIEW.items()
     )
-    of_training = [f"### `--action {name}`\n\n{choices(kind)}" for name, kind in KINDS.items()]
-    asked = (OF_SCENARIO, choices(Scenario), OF_TRAINING, *of_training)
-    return {"columns.md": "\n\n".join([HEADING, of_trace(), *of_view, *asked, *of_run()]) + "\n"}
+    training = [f"### `--action {name}`\n\n{options_table(kind)}" for name, kind in KINDS.items()]
+    options = (SCENARIO, options_table(Scenario), TRAINING, *training)
+    return {"columns.md": "\n\n".join([HEADING, trace_table(), *views, *options, *run_tables()]) + "\n"}
 
 
-def of_trace() -> str:
+def trace_table() -> str:
     """Return the table of the columns of a trace."""
     rows = (
         (f"**`{each.name}`**" if each.required else f"`{each.name}`", each.unit, each.meaning, each.filled)
         for each in COLUMNS
     )
-    return f"{OF_TRACE}\n\n{table(('column', 'unit', 'is', 'where a trace lacks it'), rows)}"
+    return f"{TRACE}\n\n{table(('column', 'unit', 'meaning', 'if a trace lacks it'), rows)}"
 
 
-def of_run() -> Iterator[str]:
-    """Return the tables of what a run leaves."""
-    yield f"## Of the results: `jobs.csv`\n\n{declared(results.COLUMNS)}"
+def run_tables() -> Iterator[str]:
+    """Yield the tables of the output files of a run."""
+    yield f"## Results: `jobs.csv`\n\n{columns_table(results.COLUMNS)}"
     rows = (
         (f"`{name}`", " ".join(each.heading.replace("-\n", "").split()), each.meaning)
         for name, each in METRICS.items()
     )
-    yield f"{OF_SUMMARY}\n\n{table(('number', 'heading', 'is'), rows)}"
-    yield f"## Of a record: `segments.csv`\n\n{declared(SEGMENTS)}"
-    yield f"## Of a record: `timeline.csv`\n\n{declared(TIMELINE)}"
+    yield f"{SUMMARY}\n\n{table(('metric', 'heading', 'meaning'), rows)}"
+    yield f"## Record: `segments.csv`\n\n{columns_table(SEGMENTS)}"
+    yield f"## Record: `timeline.csv`\n\n{columns_table(TIMELINE)}"
 
 
-def declared(columns: Mapping[str, str]) -> str:
-    """Return the table of columns with what each is."""
-    return table(("column", "is"), ((f"`{name}`", said) for name, said in columns.items()))
+def columns_table(columns: Mapping[str, str]) -> str:
+    """Return the table of columns with their meanings."""
+    return table(("column", "meaning"), ((f"`{name}`", meaning) for name, meaning in columns.items()))
 
 
-def choices(kind: type) -> str:
-    """Return the table of the fields of a dataclass of choices."""
-    meant = {name: said for each in reversed(kind.__mro__[:-1]) for name, said in below_fields(each).items()}
-    rows = ((f"`{each.name}`", f"`{each.default!r}`", meant.get(each.name, "")) for each in fields(kind))
-    return table(("field", "default", "is"), rows)
+def options_table(kind: type) -> str:
+    """Return the table of the fields of a dataclass of options."""
+    meanings = {
+        name: meaning
+        for each in reversed(kind.__mro__[:-1])
+        for name, meaning in field_docstrings(each).items()
+    }
+    rows = ((f"`{each.name}`", f"`{each.default!r}`", meanings.get(each.name, "")) for each in fields(kind))
+    return table(("field", "default", "meaning"), rows)
 
 
-def seen(kind: type[Entities]) -> str:
-    """Return the table of the arrays of jobs, GPUs or nodes that a view shows."""
+def view_table(kind: type[Entities]) -> str:
+    """Return the table of the arrays of jobs, GPUs or nodes in a view."""
     names = sorted(name for name in dir(kind) if not name.startswith("_") and name != "count")
-    return declared({name: " ".join((getattr(kind, name).__doc__ or "").split()) for name in names})
+    return columns_table({name: " ".join((getattr(kind, name).__doc__ or "").split()) for name in names})

@@ -1,4 +1,4 @@
-"""Arguments in docstrings, as `rule: what is compared. a, b: which windows.`, become a list on the pages of the API."""
+"""Griffe extension of the API pages: arguments in docstrings, such as `a, b: meaning.`, become a list."""
 
 import re
 from collections.abc import Sequence
@@ -7,22 +7,22 @@ from typing import Any
 import griffe
 
 
-class Lists(griffe.Extension):
-    """What mkdocstrings asks of each class, when its members are known, and of each function that it has read."""
+class ArgumentLists(griffe.Extension):
+    """Hooks that mkdocstrings calls for each class, once its members are known, and for each function."""
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Make lists of what is said of fields, and show a tuple's fields as one writes them."""
+        """Turn the descriptions of fields into a list, and show the fields of a named tuple as code."""
         if cls.docstring:
             cls.docstring.value = listed(cls.docstring.value, names_of(cls)) + fields_of(cls)
 
     def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
-        """Make lists of what is said of arguments."""
+        """Turn the descriptions of arguments into a list."""
         if func.docstring:
             func.docstring.value = listed(func.docstring.value, names_of(func))
 
 
 def fields_of(cls: griffe.Class) -> str:
-    """Return the fields of a named tuple, which has no arguments of its own to show; nothing for other classes."""
+    """Return the fields of a named tuple as code, since Griffe shows no arguments of it; nothing for other classes."""
     if "NamedTuple" not in map(str, cls.bases):
         return ""
     fields = (
@@ -43,7 +43,7 @@ def names_of(obj: griffe.Object) -> Sequence[str]:
 
 
 def listed(text: str, names: Sequence[str]) -> str:
-    """Return a docstring in which each paragraph that begins with an argument is a list, an item an argument."""
+    """Return a docstring in which each paragraph with descriptions of arguments is a list, an item per argument."""
     if not names:
         return text
     one = "|".join(map(re.escape, names))
@@ -56,8 +56,8 @@ def listed(text: str, names: Sequence[str]) -> str:
             found.append(paragraph)
             continue
         items = (
-            f"- `{several.replace(', ', '`, `')}`: {said.strip().rstrip(';')}"
-            for several, said in zip(parts[1::2], parts[2::2], strict=True)
+            f"- `{several.replace(', ', '`, `')}`: {meaning.strip().rstrip(';')}"
+            for several, meaning in zip(parts[1::2], parts[2::2], strict=True)
         )
         found.append("\n".join([*([parts[0], ""] if parts[0] else []), *items]))
     return "\n\n".join(found)

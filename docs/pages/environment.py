@@ -58,7 +58,7 @@ def actions() -> str:
     rows = []
     for name, chosen in SPACES.items():
         space: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", count=1, **chosen).unwrapped.action_space
-        shape = f"Discrete({space.n})" if isinstance(space, Discrete) else in_words(space)
+        shape = f"Discrete({space.n})" if isinstance(space, Discrete) else box_text(space)
         rows.append((f"`{name}`", f"`{shape}`", CHOICES[name]))
     return table(("`action`", "space", "meaning"), rows)
 
@@ -95,7 +95,7 @@ def corner(space: Any, side: str) -> Any:
     return getattr(space, side)
 
 
-def in_words(space: Box) -> str:
+def box_text(space: Box) -> str:
     """Return a box in short notation."""
     return f"Box({np.min(space.low):g}, {np.max(space.high):g}, {space.shape}, {space.dtype})"
 
@@ -116,7 +116,7 @@ def arguments() -> str:
     for action, env in ENVS.items():
         meanings = dict(re.findall(r"^- `(\w+)`: (.*)$", arguments_of(env), re.MULTILINE))
         for each in (each for kind in KEYWORDS[action] for each in signature(kind).parameters.values()):
-            if not is_choice(each):
+            if not is_keyword(each):
                 continue
             actions, defaults, _ = found.setdefault(
                 each.name, ([], [], meanings.get(each.name, "").rstrip("."))
@@ -141,13 +141,13 @@ def arguments_of(env: type) -> str:
     return re.sub(r"\n\s+", " ", section)
 
 
-def is_choice(parameter: Parameter) -> bool:
+def is_keyword(parameter: Parameter) -> bool:
     """Return whether a parameter is a keyword of the environment for users."""
     by_name = parameter.kind is Parameter.KEYWORD_ONLY and parameter.name != "threads"
     return by_name or parameter.name == "scenario"
 
 
-def of_vectors() -> str:
+def vector_keywords() -> str:
     """Return the table of the further keywords of `gymnasium.make_vec`."""
     rows = (
         (f"`{each.name}`", f"`{getattr(each.default, 'value', each.default)!r}`")
@@ -170,7 +170,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "observations": observations,
     "rewards": rewards,
     "arguments": arguments,
-    "of vectors": of_vectors,
+    "vector keywords": vector_keywords,
     "presets": presets,
 }
 """Function that returns each table, by the name in its marks."""

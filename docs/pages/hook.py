@@ -1,4 +1,4 @@
-"""What MkDocs calls: pages that are made of the code join those that are written (`hooks` in mkdocs.yml)."""
+"""MkDocs hooks: add the pages that are generated from code to the site (`hooks` in mkdocs.yml)."""
 
 import re
 from collections.abc import Mapping
@@ -11,36 +11,36 @@ from mkdocs.structure.pages import Page
 
 from docs.pages import api, columns, notebooks, policies
 
-MADE: Mapping[str, Any] = {"policies": policies, "api": api, "columns": columns}
-"""What stands in `nav` by its bare name, and the module whose `pages()` make it: text by path, the first the index."""
+GENERATED: Mapping[str, Any] = {"policies": policies, "api": api, "columns": columns}
+"""Module whose `pages()` returns the text of each page by its path, index first; by name in `nav`."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages that are made where the navigation names them."""
-    config.nav = [named(each) for each in config.nav or []]
+    """Insert the generated pages into the navigation."""
+    config.nav = [with_paths(each) for each in config.nav or []]
     return config
 
 
-def named(place: Any) -> Any:
-    """Return a place of the navigation with the paths of the pages that it stands for."""
-    if isinstance(place, dict):
-        return {title: named(inside) for title, inside in place.items()}
-    if isinstance(place, list):
-        return [named(each) for each in place]
-    paths = list(MADE[place].pages()) if place in MADE else [place]
+def with_paths(entry: Any) -> Any:
+    """Return an entry of the navigation with the paths of generated pages in place of their name."""
+    if isinstance(entry, dict):
+        return {title: with_paths(inside) for title, inside in entry.items()}
+    if isinstance(entry, list):
+        return [with_paths(each) for each in entry]
+    paths = list(GENERATED[entry].pages()) if entry in GENERATED else [entry]
     return paths if len(paths) > 1 else paths[0]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Make the pages."""
-    for maker in (*MADE.values(), notebooks):
+    """Add the generated pages to the files of the site."""
+    for maker in (*GENERATED.values(), notebooks):
         for path, text in maker.pages().items():
             files.append(File.generated(config, path, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Indent lists within lists as Python-Markdown wants them, and lead to notebooks as they ran."""
+    """Indent nested lists as Python-Markdown requires, and link to executed notebooks."""
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]
     markdown = re.sub(r"(\(notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
@@ -48,7 +48,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:
-    """Refuse a page that loads something from elsewhere; PluginError."""
+    """Raise PluginError if a page loads external resources."""
     if found := re.search(r'<(?:link|script|img|iframe)\b[^>]*=["\'](?:https?:)?//[^>]*>', output):
-        raise PluginError(f"{page.file.src_uri} loads from elsewhere: {found[0]}")
+        raise PluginError(f"{page.file.src_uri} must not load external resources: {found[0]}")
     return output

@@ -1,4 +1,4 @@
-"""The notebooks of docs/notebooks/ as they run: executed when the site is built, and shown as any other page."""
+"""Pages of the notebooks in docs/notebooks/, which are executed when the site is built."""
 
 import base64
 import os
@@ -19,7 +19,7 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def pages() -> dict[str, str | bytes]:
-    """Return the text of each page, and each picture in it, by its path."""
+    """Return the text of each page, and the pictures in it, by path."""
     found: dict[str, str | bytes] = {}
     for name in sorted(file.stem for file in FOLDER.glob("*.ipynb")):
         pictures: dict[str, bytes] = {}
@@ -29,7 +29,10 @@ def pages() -> dict[str, str | bytes]:
 
 
 def page(name: str, pictures: dict[str, bytes], **sizes: int) -> str:
-    """Return the page of a notebook; pictures: where those in it are put, by name. sizes: see `executed`."""
+    """Return the page of a notebook, and add its pictures to `pictures`, by name.
+
+    sizes: see `executed`.
+    """
     file = FOLDER / f"{name}.ipynb"
     cells = executed(file, **sizes).cells
     title, *rest = (part for cell in cells for part in shown(cell, name, pictures))
@@ -37,7 +40,10 @@ def page(name: str, pictures: dict[str, bytes], **sizes: int) -> str:
 
 
 def executed(file: Path, **sizes: int) -> Any:
-    """Return a notebook with its outputs; sizes: values in place of those that its cells give to these names."""
+    """Return a notebook with its outputs.
+
+    sizes: values that replace those assigned to these variables in the notebook.
+    """
     notebook = nbformat.read(file, as_version=4)
     for name, value in sizes.items():
         given = re.compile(rf"^{name} = .*$", re.MULTILINE)
@@ -54,7 +60,7 @@ def executed(file: Path, **sizes: int) -> Any:
 
 
 def shown(cell: Any, stem: str, pictures: dict[str, bytes]) -> Iterator[str]:
-    """Return a cell and its outputs as Markdown; pictures: where those among them are put, by their names."""
+    """Yield a cell and its outputs as Markdown, and add its pictures to `pictures`, by name."""
     if cell.cell_type == "markdown":
         yield cell.source
         return
@@ -74,16 +80,16 @@ def shown(cell: Any, stem: str, pictures: dict[str, bytes]) -> Iterator[str]:
 
 
 def printed(output: Any) -> str | None:
-    """Return what an output has printed, or None of what is no text; what goes to the error output is left out."""
+    """Return the printed text of an output, without stderr; None if the output is no text."""
     if output.output_type == "stream":
         return output.text if output.name == "stdout" else ""
     data = output.get("data", {})
-    of_rich = data.get("text/html", "").startswith("<pre")  # which shows a line at a time, in colours
-    return ANSI.sub("", data["text/plain"]) if of_rich or set(data) == {"text/plain"} else None
+    by_rich = data.get("text/html", "").startswith("<pre")  # Rich has an output per line, with colours
+    return ANSI.sub("", data["text/plain"]) if by_rich or set(data) == {"text/plain"} else None
 
 
 def table_of(html: str) -> str:
-    """Return the table of pandas in some HTML, without a look of its own."""
+    """Return the pandas table in some HTML, without its style."""
     table = re.search(r"<table.*</table>", html, re.DOTALL)
     assert table, html
     return re.sub(r' (style|border|class)="[^"]*"|\n\s*', "", table[0])

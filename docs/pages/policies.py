@@ -1,4 +1,4 @@
-"""A page of each policy: its docstring, its settings with what the search tries, its results, and its source."""
+"""Page of each policy: its docstring, settings with searched values, results, and source."""
 
 import ast
 import inspect
@@ -22,9 +22,9 @@ from gpu_cluster_gym.simulator.policy import Ranking
 RESULTS = Path(__file__).parent.parent / "results.csv"
 HEADING = """# Policies
 
-Each is a file of `baselines/`, and its name there is its name for `--policy`. These pages are made of the files: what
-each claims, from where, and what was settled here. *Needs* is the part of physics, or the column, without which a
-policy does what a plainer one does. How they compare is in [results](../results.md).
+Each policy is a file in `baselines/`, whose name is the name for `--policy`. These pages are generated from the files:
+the published claims, their sources, and our own choices. *Needs* is the part of physics, or the column, without which a
+policy is equivalent to a simpler one. [Results](../results.md) compares the policies.
 """
 
 
@@ -34,7 +34,7 @@ def pages() -> dict[str, str]:
     rows = (
         (f"[{name}]({name}.md)", summary(name).rstrip("."), baselines.lever(name) or "") for name in names
     )
-    index = f"{HEADING}\n{table(('policy', 'is', 'needs'), rows)}\n"
+    index = f"{HEADING}\n{table(('policy', 'description', 'needs'), rows)}\n"
     return {"policies/index.md": index} | {f"policies/{name}.md": page(name) for name in names}
 
 
@@ -64,51 +64,51 @@ def summary(name: str) -> str:
 
 
 def settings(policy: Any, grid: Mapping[str, Any]) -> str:
-    """Return what can be set: its meaning, the default, and the values that the search tries."""
+    """Return the table of settings: meaning, default, and the values that the search tries."""
     found = values(policy)
     if not found:
         return ""
     kind = policy if isinstance(policy, type) else type(policy)
-    meant = meanings(kind, tuple(inspect.signature(kind).parameters))
+    meaning = meanings(kind, tuple(inspect.signature(kind).parameters))
     rows = (
         (
             f"`{name}`",
-            meant.get(name, ""),
+            meaning.get(name, ""),
             f"`{shown(value)}`",
             ", ".join(f"`{each!r}`" for each in grid.get(name, ())),
         )
         for name, value in found.items()
     )
-    return f"## Settings\n\n{table(('setting', 'is', 'default', 'searched'), rows)}"
+    return f"## Settings\n\n{table(('setting', 'meaning', 'default', 'searched'), rows)}"
 
 
 def shown(value: Any) -> str:
-    """Return a value as one writes it; of an object that is as usual, no more than its name."""
+    """Return a value as code, without the arguments of a dataclass that has its defaults."""
     kind: Any = type(value)
-    usual = is_dataclass(value) and repr(value) == repr(kind())
-    return f"{kind.__name__}()" if usual else repr(value)
+    is_default = is_dataclass(value) and repr(value) == repr(kind())
+    return f"{kind.__name__}()" if is_default else repr(value)
 
 
 def meanings(kind: type, names: Sequence[str]) -> dict[str, str]:
-    """Return what the docstrings of a class, or those below its fields, say of each of these settings."""
+    """Return the meaning of each of these settings, from docstrings of a class, its constructor and its fields."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__[:-1]):
         for text in (each.__doc__, vars(each).get("__init__").__doc__):
-            found |= said(text or "", names)
-        found |= below_fields(each)
+            found |= argument_descriptions(text or "", names)
+        found |= field_docstrings(each)
     return found
 
 
-def said(text: str, names: Sequence[str]) -> dict[str, str]:
-    """Return what a docstring says of each of these names, each followed by a colon, as in `rule: what is compared`."""
+def argument_descriptions(text: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the descriptions of these arguments in a docstring, which have the form `name: description.`."""
     one = "|".join(names)
     parts = re.split(rf"(?<![`\w])((?:{one})(?:, (?:{one}))*): ", " ".join(text.split()))[1:]
-    meant = zip(parts[::2], parts[1::2], strict=True)
-    return {name: part.strip(" ;.") for several, part in meant for name in several.split(", ")}
+    described = zip(parts[::2], parts[1::2], strict=True)
+    return {name: part.strip(" ;.") for several, part in described for name in several.split(", ")}
 
 
-def below_fields(kind: type) -> dict[str, str]:
-    """Return the strings that stand below the fields of a class, by field."""
+def field_docstrings(kind: type) -> dict[str, str]:
+    """Return the docstrings below the fields of a class, by field."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(tree, ast.ClassDef)
     return {
@@ -121,7 +121,7 @@ def below_fields(kind: type) -> dict[str, str]:
 
 
 def values(policy: Any) -> dict[str, Any]:
-    """Return the settings of a policy with their defaults: of a class, or what a ranking or rule is made with."""
+    """Return the settings of a policy with their defaults: those of a class, or the values of a ranking or rule."""
     if isinstance(policy, FunctionType):
         return {}
     if not isinstance(policy, type):
@@ -135,15 +135,15 @@ def values(policy: Any) -> dict[str, Any]:
 
 
 def is_unset(policy: Any, name: str) -> bool:
-    """Tell whether a ranking leaves a field as it is for all rankings."""
+    """Return whether a field of a ranking has the default of all rankings."""
     return (
         isinstance(policy, Ranking) and getattr(policy, name) == getattr(Ranking("submit"), name) != "submit"
     )
 
 
 def results(name: str) -> str:
-    """Return how the policy did on each workload, from the table of all policies; nothing where it is not in it."""
-    known = scored()
+    """Return the results of a policy by workload, from the table of all policies; empty if it has none."""
+    known = all_results()
     rows = [
         (
             each["workload"],
@@ -152,12 +152,12 @@ def results(name: str) -> str:
         )
         for each in known[(known["policy"] == name) & known["ratio"].notna()].to_dict("records")
     ]
-    head = "## Results\n\nMean JCT / FIFO's on test windows, with its 95 % interval; below 1 is shorter.\n\n"
+    head = "## Results\n\nMean JCT / FIFO's on test windows, with its 95 % interval; lower is better.\n\n"
     return head + table(("workload", "ratio", "from", "to", "windows"), rows) if rows else ""
 
 
 @cache
-def scored() -> pd.DataFrame:
+def all_results() -> pd.DataFrame:
     """Return the results of all policies on all workloads."""
     return pd.read_csv(RESULTS)
 

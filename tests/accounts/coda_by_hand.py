@@ -1,4 +1,4 @@
-"""CODA written down plainly, against which the policy, whose search is compiled, is held move by move."""
+"""CODA in plain Python, with which the compiled policy is compared move by move."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ class CodaByHand:
     window_s: float = 60.0
 
     def __post_init__(self) -> None:
-        """Know nothing yet."""
+        """Start without measurements."""
         self._tuner = Tuner(window_s=self.window_s)
         self._sure = self.reserve if self.arrays else 0.0
         self._moves: list[Action] = []
@@ -60,5 +60,5 @@ class CodaByHand:
 
 
 def as_asked(view: "View") -> tuple[np.ndarray, np.ndarray]:
-    """Return, of each running job, the cores it asks for, all of the same gain."""
+    """Return the requested cores of each running job, all with the same gain."""
     return view.jobs.cores_each[view.running], np.ones(len(view.running))

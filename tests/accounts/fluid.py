@@ -38,20 +38,20 @@ class Fluid:
         self.limits = (*limits, math.inf)  # GPU-seconds of running
         self.wake, self.instant = math.inf, 0
         self.starts = 0
-        self.seen: Counter[str] = Counter()  # how often what has happened
+        self.seen: Counter[str] = Counter()  # number of events of each kind
         self.fated: list[int] = []  # how often each job has run out of memory in the episode
 
     # Time.
 
     def advance(self, clock: float) -> list[str]:
-        """Advance to the next instant, and end what is due then; return what is wrong with that time."""
+        """Advance to the next instant and end the due phases; return an error in its time."""
         speeds = speeds_of(self.ground)
         expected = self.next_event(speeds)
         if not abs(clock - expected) <= ROUNDING:
             return [f"the next instant is {clock!r}, expected {expected!r}"]
         self.pass_time(clock, speeds)
         self.clock, self.wake, self.instant = clock, math.inf, self.instant + 1
-        self.end_what_is_due()
+        self.end_due_phases()
         self.close_and_open()
         for job in self.ground.those("running"):
             self.lives[job].rank += self.until_next_limit(self.lives[job]) <= ROUNDING
@@ -117,7 +117,7 @@ class Fluid:
                 life.spent["shared"] += seconds * len(beside) / max(1, len(life.gpus))
                 life.spent["shared area"] += seconds * len(beside)
 
-    def end_what_is_due(self) -> None:
+    def end_due_phases(self) -> None:
         """End phases until none is due at this moment."""
         while due := [life for life in self.lives if self.is_over(life) or self.is_to_crash(life)]:
             for life in due:
@@ -159,7 +159,7 @@ class Fluid:
         life.phase = "reserved" if life.wanted else "queued"
 
     def release(self, life: Life) -> None:
-        """Release what a job holds."""
+        """Release the resources of a job."""
         life.gpus, life.node, life.cores, life.level, life.grown = (), -1, 0.0, 1.0, False
         life.shape = life.task.shape
 
@@ -197,7 +197,7 @@ class Fluid:
                 self.wake = self.clock + (
                     seconds or (0.0 if idle and self.ground.those("queued") else math.inf)
                 )
-        self.end_what_is_due()
+        self.end_due_phases()
 
     def is_pending(self) -> bool:
         """Return whether something will happen by itself, except nodes that close."""
@@ -227,7 +227,7 @@ class Fluid:
         alone = all(self.ground.residents(gpu) == [self.lives.index(life)] for gpu in life.gpus)
         if alone or self.peak_s(life) - life.progress <= TINY:
             self.grow(self.lives.index(life))
-        self.end_what_is_due()
+        self.end_due_phases()
 
     def idle_s(self, life: Life, begins: bool) -> float:
         """Return the seconds that a job holds its resources before it runs."""
@@ -247,7 +247,7 @@ class Fluid:
     def fail_to_checkpoint(self, life: Life) -> None:
         """Fail a job, back to the last point from which it can resume."""
         self.seen[f"failed {life.phase}"] += 1
-        every_s, (began, ran_s) = self.physics.checkpoint_every, life.begun
+        every_s, (began, ran_s) = self.physics.checkpoint_every, life.started
         made = life.progress - began
         kept = max(began, (life.progress + ROUNDING) // every_s * every_s)
         share = (life.progress - kept) / made if made > ROUNDING else 0.0
@@ -278,7 +278,7 @@ class Fluid:
                         if node in self.ground.nodes_of(life):
                             self.fail_to_checkpoint(life)
                     self.start_the_ready()
-                    self.end_what_is_due()
+                    self.end_due_phases()
 
     def give_up_reservations(self, node: int) -> None:
         """Queue the jobs that wait for GPUs of a node."""
@@ -300,7 +300,7 @@ class Fluid:
             if not victims:
                 return  # the accounts will differ
             for victim in victims:
-                self.begin_anew(self.lives[victim])
+                self.restart_from_zero(self.lives[victim])
 
     def victims(self, over: list[int], grower: int) -> list[int]:
         """Return the jobs that fail now, among those that use memory of these GPUs."""
@@ -315,7 +315,7 @@ class Fluid:
             job for job in {job for jobs in here for job in jobs} if self.fated[job] > self.lives[job].ooms
         ]
 
-    def begin_anew(self, life: Life) -> None:
+    def restart_from_zero(self, life: Life) -> None:
         """Remove all progress of a job."""
         self.lose(life, life.spent["run"], life.spent["run area"])
         life.progress, life.saved, life.ooms = 0.0, False, life.ooms + 1

@@ -72,14 +72,14 @@ def tasks(work: Workload) -> list[Task]:
         servers = row["servers"] if elastic else 0
         whole = row["active_ms"] + row["idle_ms"] if on_gpu else 0.0
         true = (row["duration_s"], row["duration_s"])
-        told = (row["profiled_duration_s"], row["predicted_duration_s"])
+        estimates_s = (row["profiled_duration_s"], row["predicted_duration_s"])
         made.append(
             Task(
                 submit_s=row["submit_s"],
                 gpus=gpus,
                 servers=servers,
                 duration_s=row["duration_s"],
-                estimates_s=told if "estimates" in parts else true,
+                estimates_s=estimates_s if "estimates" in parts else true,
                 memory_gib=row["gpu_memory_gib"] if on_gpu and "memory" in parts else 0.0,
                 cores=asked_cores(gpus, servers, row["cpu_cores"], work.cluster, work.physics),
                 pause_s=row["pause_s"] if "preemption" in parts else 0.0,
@@ -117,7 +117,7 @@ def speed_of(known: Callable[[str, pd.Series], np.ndarray], gpu_type: str, model
 
 
 def asked_cores(gpus: int, servers: int, cores: float, cluster: Cluster, physics: Physics) -> float:
-    """Return the cores per GPU that a job asks for: its GPUs' share at most, limited by a node's capacity if allocated.
+    """Return the requested cores per GPU of a job: its GPUs' share at most, limited by a node's capacity if allocated.
 
     That is what the largest node has for it if no other job is there, one core being kept for each other GPU,
     less what its servers take there, but at least one.
@@ -135,7 +135,7 @@ def asked_cores(gpus: int, servers: int, cores: float, cluster: Cluster, physics
 
 
 def wanted_cores(task: Task, shape: Shape) -> float:
-    """Return the cores that a shape asks for, per GPU or in total."""
+    """Return the requested cores of a shape, per GPU or in total."""
     if not shape.gpus:
         return CORES * (shape.workers + shape.servers) if task.gpus else task.cores
     return task.cores + shape.server_cores

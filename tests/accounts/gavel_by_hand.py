@@ -129,8 +129,8 @@ class GavelByHand:
 def take(view: "View", kinds: KindsByHand, turns: Sequence[Turn], *, pausing: bool) -> Iterator[Action]:
     """Yield the pauses, moves and starts of this instant, each of which is to be made before the next is requested.
 
-    turns: in order, any number of a job, of which the first for which there is room counts. A job that runs on that
-    kind keeps its GPUs. pausing: whether running jobs may be paused, and go to another kind.
+    turns: in order; a job may have several, of which the first that fits counts. A job that runs on that kind keeps its
+    GPUs. pausing: whether running jobs may be paused, and moved to another kind.
     """
     on, hopeless = kinds.held(view).tolist(), set[tuple[int, int, float, bytes]]()
     num_gpus, cores = view.jobs.num_gpus.tolist(), view.jobs.cores_each.tolist()
@@ -160,13 +160,13 @@ def take(view: "View", kinds: KindsByHand, turns: Sequence[Turn], *, pausing: bo
         waiting.discard(job)
         if job in after:
             after.remove(job)
-            hopeless.clear()  # what it leaves may do for others
+            hopeless.clear()  # others may fit on the remaining GPUs
         yield move
     yield from _rest(view)
 
 
 def _room(view: "View", kinds: KindsByHand, turn: Turn, after: Sequence[int]) -> Room | None:
-    """Return GPUs for a job, free ones if they will do, and the jobs to pause for it."""
+    """Return GPUs for a job, free ones if they suffice, and the jobs to pause for it."""
     if placement := kinds.fit(view, *turn):
         return Room([], placement.gpus)
     if not after and not len(view.pausing):
@@ -175,7 +175,7 @@ def _room(view: "View", kinds: KindsByHand, turn: Turn, after: Sequence[int]) ->
 
 
 def by_node(view: "View", job: int, able: np.ndarray) -> list[int]:
-    """Return how many GPUs a job takes on each of its nodes, as the placement rules do where nodes are alike."""
+    """Return how many GPUs a job takes on each of its nodes, as the placement rules do on equal nodes."""
     largest = int(view.nodes.num_gpus[able].max())
     whole, rest = divmod(int(view.jobs.num_gpus[job]), largest)
     return [largest] * whole + [rest] * (rest > 0)

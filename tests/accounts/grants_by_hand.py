@@ -1,4 +1,4 @@
-"""An order carried out, searched in Python: which jobs keep their GPUs, are paused or start, and on which GPUs.
+"""Grants to an order of jobs in plain Python: the jobs that keep their GPUs, pause or start, and their GPUs.
 
 A policy says in which order jobs come and how many GPUs each is to have. A running job keeps its GPUs where no job
 before it needs them; a queued one starts where the scenario's rule puts it on free GPUs, else it waits for GPUs of a
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """By node: the GPUs that are free, those that pauses in flight will free, and those of each job in question.
+    """By node: free GPUs, GPUs that pauses in flight will free, and GPUs of each candidate.
 
     place: of each job, in order. cost: of pausing each, the same for all. cores: unreserved on each node once all
     pauses in flight have ended and what is reserved has started. gain: what a GPU of each job adds to them.
@@ -61,7 +61,7 @@ class Ledger(NamedTuple):
     gain: np.ndarray
 
     def keep(self, job: int) -> None:
-        """Leave a job what it has."""
+        """Leave a job its GPUs."""
         for held in self.held:
             held.pop(job, None)
 
@@ -83,8 +83,8 @@ class Ledger(NamedTuple):
 def grants(view: "View", requests: Sequence[Request], *, pausing: bool = True) -> Iterator[Action]:
     """Yield the pauses and starts of this instant, each of which is to be made before the next is requested.
 
-    requests: of queued and running jobs, in order; a job that runs and has no request keeps what it has.
-    pausing: whether running jobs may be paused; else they keep what they have.
+    requests: of queued and running jobs, in order; a running job without a request keeps its GPUs.
+    pausing: whether running jobs may be paused; else they keep their GPUs.
     """
     queued, cores = set(view.queue.tolist()), view.jobs.cores_each.tolist()
     runners = set(alone(view, view.preemptible).tolist()) if pausing else set()
@@ -134,10 +134,10 @@ def _with_servers(view: "View", request: Request, placement: Placement) -> Place
 
 
 def make_room(view: "View", request: Request, ledger: Ledger, among: np.ndarray | None = None) -> Room | None:
-    """Find GPUs for a job: free ones, ones that are being freed, and those of as few of some jobs as will do.
+    """Find GPUs for a job: free ones, ones that are being freed, and those of a minimum number of victims.
 
-    among: of each node, whether it will do; None for all. Exact on one node; a gang on several takes the best node for
-    each part. None where there is no room, or where a node would lack the cores that the job asks for.
+    among: whether each node is allowed; None for all. Exact on one node; a gang on several takes the best node for each
+    part. None if the job does not fit, or if a node would lack the cores that it requests.
     """
     if not request.gpus or not (any(ledger.held) or len(view.pausing)):
         return None
@@ -169,7 +169,7 @@ def _part(ledger: Ledger, node: int, wanted: int, each: float, chosen: list[int]
 
 
 def by_node(view: "View", request: Request, able: np.ndarray) -> list[int]:
-    """Return how many GPUs a job takes on each of its nodes, as the placement rules do where nodes are alike."""
+    """Return how many GPUs a job takes on each of its nodes, as the placement rules do on equal nodes."""
     largest = int(view.nodes.num_gpus[able].max())
     whole, rest = divmod(request.gpus, largest)
     return [largest] * whole + [rest] * (rest > 0)

@@ -25,7 +25,7 @@ ROUNDING = 1e-9  # of sums of many times
 
 
 class Ledger:
-    """Watcher of an episode that integrates what is seen between events and records broken laws.
+    """Observer of an episode that integrates its state between events and records broken laws.
 
     broken: first time of each broken law.
     seconds: (phase, job), spent in each phase.
@@ -138,7 +138,7 @@ def clock_never_runs_back(ledger: Ledger) -> Any:
     return ledger.state.clock >= ledger.clock
 
 
-def who_was_submitted_has_arrived(ledger: Ledger) -> Any:
+def submitted_jobs_have_arrived(ledger: Ledger) -> Any:
     here = ledger.phase != FUTURE
     return np.array_equal(here, ledger.jobs["submit_s"] <= ledger.state.clock) or not ledger.state.instant
 
@@ -178,7 +178,7 @@ def free_gpus_are_counted(ledger: Ledger) -> Any:
     return np.append(view.nodes.free_gpus == free, ledger.state.num_free == free.sum())
 
 
-def queue_is_who_is_queued(ledger: Ledger) -> Any:
+def queue_has_the_queued_jobs(ledger: Ledger) -> Any:
     return np.array_equal(ledger.episode.view.queue, np.flatnonzero(ledger.phase == QUEUED))
 
 
@@ -189,7 +189,7 @@ def job_ends_once(ledger: Ledger) -> Any:
     return np.append(np.where(before, once, np.isnan(finish) | done), ledger.state.num_done == done.sum())
 
 
-def nobody_has_more_than_its_work(ledger: Ledger) -> Any:
+def no_job_exceeds_its_work(ledger: Ledger) -> Any:
     return (ledger.column("attained_s") >= 0) & (ledger.column("attained_s") <= ledger.jobs["duration_s"])
 
 
@@ -197,7 +197,7 @@ def every_job_ends(ledger: Ledger) -> Any:
     return ledger.phase == DONE
 
 
-def work_served_is_work_asked(ledger: Ledger) -> Any:
+def served_work_is_requested_work(ledger: Ledger) -> Any:
     return np.isclose(ledger.seconds[RUNNING], ledger.jobs["duration_s"], ROUNDING)
 
 
@@ -207,7 +207,7 @@ def pauses_and_loads_take_their_time(ledger: Ledger) -> Any:
     return pausing & np.isclose(ledger.seconds[LOADING], times * ledger.jobs["load_s"], ROUNDING)
 
 
-def columns_are_what_was_seen(ledger: Ledger) -> Any:
+def columns_match_observations(ledger: Ledger) -> Any:
     waited = ledger.seconds[QUEUED] + ledger.seconds[RESERVED]
     spent = ledger.seconds[PAUSING] + ledger.seconds[LOADING]
     wait = np.isclose(ledger.column("wait_s"), waited, ROUNDING, ROUNDING)
@@ -241,24 +241,24 @@ AT_ANY_MOMENT = {
     for law in (
         own_check_of_the_core_finds_nothing,
         clock_never_runs_back,
-        who_was_submitted_has_arrived,
+        submitted_jobs_have_arrived,
         gang_has_all_or_nothing,
         reservations_are_for_gpus_being_freed,
         memory_adds_up,
         cores_add_up,
         free_gpus_are_counted,
-        queue_is_who_is_queued,
+        queue_has_the_queued_jobs,
         job_ends_once,
-        nobody_has_more_than_its_work,
+        no_job_exceeds_its_work,
     )
 }
 AT_THE_END = {
     law.__name__.replace("_", " "): law
     for law in (
         every_job_ends,
-        work_served_is_work_asked,
+        served_work_is_requested_work,
         pauses_and_loads_take_their_time,
-        columns_are_what_was_seen,
+        columns_match_observations,
         jct_is_wait_run_and_overhead,
         busy_is_useful_and_overhead,
         jobs_present_are_times_in_system,

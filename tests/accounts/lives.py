@@ -31,7 +31,7 @@ class Life:
     """State of a job; `end` is when its phase ends by itself, unless it runs."""
 
     task: Task
-    shape: Shape  # it has, or asks for
+    shape: Shape  # current, or requested
     phase: str = "future"  # a name of simulator.kernel.cluster.layout.PHASES
     end: float = math.inf
     progress: float = 0.0  # s
@@ -43,7 +43,7 @@ class Life:
     turn: int = -1  # how many starts there were before its own
     grown: bool = False  # whether it takes its peak memory
     saved: bool = False  # whether it must load
-    begun: tuple[float, float] = (0.0, 0.0)  # when it last began to run: progress, s of running
+    started: tuple[float, float] = (0.0, 0.0)  # when it last began to run: progress, s of running
     predictable: bool = False
     crashed: bool = False
     touched: int = -1  # the instant of its last start, pause or failure
@@ -61,7 +61,7 @@ class Life:
 
     def mark(self) -> None:
         """Record that it starts running here."""
-        self.begun = self.progress, self.spent["run"]
+        self.started = self.progress, self.spent["run"]
 
 
 def shape_of(task: Task, placement: Placement) -> Shape:

@@ -41,7 +41,7 @@ class Claim(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """One more worker or server for a job: seconds saved for the whole of the scarcer resource, and what it takes."""
+    """One more worker or server for a job: seconds saved per share of the scarcer resource, and resources."""
 
     worth: float
     shape: Shape

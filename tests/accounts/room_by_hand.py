@@ -1,7 +1,7 @@
 """Search in plain Python for jobs to pause for one that does not fit, and for its wait without a pause.
 
 A gang that some node could hold stays on one; a larger one takes whole nodes of the largest size and the
-rest of its GPUs on one more, as the placement rules do where nodes are alike.
+rest of its GPUs on one more, as the placement rules do on equal nodes.
 """
 
 from collections import defaultdict
@@ -81,7 +81,7 @@ def time_until(view: "View", job: int, free_s: np.ndarray) -> float:
 def make_room(
     view: "View", job: int, candidates: np.ndarray, cost: np.ndarray, left_s: np.ndarray | None = None
 ) -> Room | None:
-    """Find the candidates whose pauses cost least in sum and make room for a job, None if there are none.
+    """Return the victims with the minimum total cost that let a job start, None if there are none.
 
     cost: of pausing each job. left_s: what each has to go, if that is not as the view has it. Exact on one node; a gang
     on several takes the cheapest node for each part.
@@ -111,7 +111,7 @@ def make_room(
 
 
 def room_of_one(view: "View", job: int, candidates: np.ndarray, there: Ledger) -> Room | None:
-    """Return the room that the first of these candidates would make, on one node, by its pause alone.
+    """Return the GPUs of the first candidate whose pause alone lets the job start on one node.
 
     there: the ledger of the candidates.
     """
@@ -151,8 +151,8 @@ def ledger(view: "View", candidates: np.ndarray) -> Ledger:
     free: dict[int, list[int]] = defaultdict(list)
     held: dict[int, dict[int, list[int]]] = defaultdict(dict)
     is_free = (view.gpus.first_owner < 0) & (view.gpus.reserved_for == NOBODY)
-    to_be_had = np.isin(view.gpus.first_owner, candidates) & (view.gpus.reserved_for != CLOSED)
-    gpus = np.flatnonzero(is_free | to_be_had)
+    obtainable = np.isin(view.gpus.first_owner, candidates) & (view.gpus.reserved_for != CLOSED)
+    gpus = np.flatnonzero(is_free | obtainable)
     for gpu, node, job in zip(
         gpus.tolist(), view.gpus.node[gpus].tolist(), view.gpus.first_owner[gpus].tolist(), strict=True
     ):

@@ -110,7 +110,7 @@ def _looks(view: "View") -> bytes:
 def moves(now: Now, requests: Sequence[Request], movable: np.ndarray) -> Iterator[Action]:
     """Yield the moves of this instant, each of which is to be made before the next is requested.
 
-    movable: the running jobs that may be paused or restarted; the others keep what they have.
+    movable: the running jobs that may be paused or restarted; the others keep their resources.
     """
     view = now.view
     waiting = view.waiting
@@ -138,7 +138,7 @@ def moves(now: Now, requests: Sequence[Request], movable: np.ndarray) -> Iterato
 
 
 def _restarts(now: Now, grants: dict[int, Grant]) -> Iterator[Action]:
-    """Yield restarts, those first whose GPUs no job holds that is yet to be restarted.
+    """Yield restarts, starting with those onto GPUs that no job still to be restarted holds.
 
     Where jobs are to have each other's GPUs the last in order is paused.
     """

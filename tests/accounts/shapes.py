@@ -78,12 +78,12 @@ def held(now: Now, job: int) -> Shape:
 
 
 def asked(now: Now, job: int) -> Shape:
-    """Return the shape that a job asks for."""
+    """Return the requested shape of a job."""
     return Shape(int(now.jobs.num_gpus[job]), int(now.jobs.servers[job]))
 
 
 def cores_feeding(now: Now) -> list[float]:
-    """Return the cores that each job asks for, for each GPU, beside those of its servers."""
+    """Return the requested cores per GPU of each job, without those of its servers."""
     servers = SERVER_CORES * now.jobs.servers / np.maximum(now.jobs.num_gpus, 1)
     feeding: list[float] = np.maximum(now.jobs.cores_each - servers, 1.0).tolist()
     return feeding

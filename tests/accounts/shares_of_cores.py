@@ -15,12 +15,12 @@ from gpu_cluster_gym.simulator.vocabulary import OPEN
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
-MIN_SHARE = 0.5  # of the cores it asks for, that a CPU job keeps in any case; our choice
+MIN_SHARE = 0.5  # of its requested cores, that a CPU job always keeps; our choice
 ROUNDING = 1e-6
 
 
 class Holders(NamedTuple):
-    """The running jobs, each array over them but `room`, and the cores of each node that they have or could have.
+    """Running jobs, with an entry per job in each array, and the cores of each node available to them.
 
     on: (jobs, nodes), GPUs of a job on a node; 1 for a CPU job. places: the same, as pairs of a node and how many.
     want: cores for each of those; what a CPU job asks for. servers: of these, those of parameter servers, which no job
@@ -90,7 +90,7 @@ def divide(
 
 
 def _give(held: Holders, rows: np.ndarray, most: np.ndarray, cores: np.ndarray, room: list[float]) -> None:
-    """Raise cores to `most`, in this order of jobs, as far as there is room: changes both."""
+    """Raise cores to `most`, in this order of jobs, as far as the nodes have free cores; modifies both."""
     for row, more in zip(rows.tolist(), (most - cores)[rows].tolist(), strict=True):
         there = min((room[node] // count for node, count in held.places[row]), default=0.0)
         if (given := min(more, there)) > 0:

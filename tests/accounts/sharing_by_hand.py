@@ -18,7 +18,7 @@ ALONE_AFTER = 3  # our choice; without an end to it two jobs could destroy each 
 
 
 class Groups(NamedTuple):
-    """GPUs with the same members and room for one more, group by group.
+    """GPUs with the same members and a free share slot, by group.
 
     members: (groups, `max_share`) jobs, -1 for none. gpus: those of each group.
     """

@@ -1,4 +1,4 @@
-"""Number of CPU cores that a job needs for each GPU, found by trying: the allocator in plain Python.
+"""Search by trial for the CPU cores that a job needs per GPU: the allocator in plain Python.
 
 A reading is the share of a window in which a job's GPUs were busy, the job having the same number of cores all the
 while. The smallest number with a reading about as good as the best is searched for: upwards while readings rise, in

@@ -172,16 +172,18 @@ class Twins:
     def of_estimates(self, here: list[Life]) -> Columns:
         """Return the compared run times."""
         seen = self.episode.view.jobs
-        told = [life.task.estimates_s[int(life.predictable)] for life in here]
+        estimates_s = [life.task.estimates_s[int(life.predictable)] for life in here]
         exact = "estimates" not in self.work.scenario.parts
         rest = [
-            told_s - life.progress if exact else max(told_s - life.progress, 0.2 * life.progress, 15.0)
-            for told_s, life in zip(told, here, strict=True)
+            estimate_s - life.progress
+            if exact
+            else max(estimate_s - life.progress, 0.2 * life.progress, 15.0)
+            for estimate_s, life in zip(estimates_s, here, strict=True)
         ]
         shown = [job for job, life in enumerate(here) if life.phase != "done"]
         return {
             "predictable": (seen.is_predictable.tolist(), [life.predictable for life in here]),
-            "estimate": (seen.estimate_s.tolist(), told),
+            "estimate": (seen.estimate_s.tolist(), estimates_s),
             "remaining": of_those(shown, seen.remaining_s, rest),
         }
 

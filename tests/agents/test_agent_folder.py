@@ -34,7 +34,7 @@ def rewrite(folder: Path, change: dict[str, object]) -> None:
     (folder / CHOICES).write_text(json.dumps(choices | change))
 
 
-def test_what_is_read_is_what_was_written(saved: Path) -> None:
+def test_an_agent_is_read_as_written(saved: Path) -> None:
     agent = checkpoint.load(saved)
     assert (agent.training, agent.scenario) == (TINY, SCENARIO)
     written, read = opinionated().state_dict(), agent.network.state_dict()
@@ -84,12 +84,12 @@ def test_a_steering_agent_reads_the_load_by_name(tmp_path: Path) -> None:
 
 def test_a_steering_agent_keeps_its_start_whatever_the_default(tmp_path: Path) -> None:
     training = SteerTraining(weights=("price",), hidden=4)
-    begun = Agent(SteerNetwork(1, 4), training, SCENARIO, Rule(price=2.5, caution=0.5))
-    checkpoint.save(tmp_path / "agent", begun)
-    assert checkpoint.load(tmp_path / "agent").start == begun.start
+    original = Agent(SteerNetwork(1, 4), training, SCENARIO, Rule(price=2.5, caution=0.5))
+    checkpoint.save(tmp_path / "agent", original)
+    assert checkpoint.load(tmp_path / "agent").start == original.start
     policy = load_policy(tmp_path / "agent")
     assert isinstance(policy, Steered)
-    assert policy.offsets.start == begun.start
+    assert policy.offsets.start == original.start
     for wrong in ({"price": -1}, {"luck": 1}, {"price": "dear"}, 7):
         rewrite(tmp_path / "agent", {"layout": {"action": "steer", "load": list(LOAD), "start": wrong}})
         with pytest.raises(ValueError, match="invalid start rule"):
@@ -166,7 +166,7 @@ def test_nothing_in_the_folder_is_executed(saved: Path, tmp_path: Path) -> None:
     assert canary.exists()  # it would have shown
 
 
-def test_wider_weights_than_the_choices_say_are_refused(saved: Path, tmp_path: Path) -> None:
+def test_weights_that_do_not_fit_the_choices_are_refused(saved: Path, tmp_path: Path) -> None:
     wide = replace(TINY, hidden=48)
     checkpoint.save(tmp_path / "wide", Agent(opinionated(wide), wide, SCENARIO))
     (tmp_path / "wide" / WEIGHTS).replace(saved / WEIGHTS)

@@ -1,4 +1,4 @@
-"""Agents begin as their base policy, score every slot alike, break no rule, and are policies like any other."""
+"""Agents start as their base policy, score all slots equally, obey all rules, and are ordinary policies."""
 
 import numpy as np
 import pandas as pd

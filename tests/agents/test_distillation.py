@@ -75,7 +75,7 @@ def test_it_acts_as_its_teachers_half_of_the_time(tmp_path: Path) -> None:
     assert 0.3 < like < 0.7
 
 
-def test_ppo_goes_on_by_its_own_choices(tmp_path: Path) -> None:
+def test_ppo_continues_with_its_own_choices(tmp_path: Path) -> None:
     model, envs = distilled(tmp_path, 160)
     assert not model.in_first
     later = np.array(envs.acted[-16:])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.history import judged, rms, uses
+from benchmarks.history import recorded, rms, uses
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.history import PROFILE, fit, written_down
 from gpu_cluster_gym.simulator.history import nearest
@@ -73,7 +73,7 @@ def test_where_cores_do_not_matter_there_are_no_cells() -> None:
     assert fit(drawn(), cores=False).history.cells == ()
 
 
-def test_it_is_written_down_what_a_view_shows(tmp_path: Path) -> None:
+def test_records_match_the_finished_jobs(tmp_path: Path) -> None:
     load = full_trace(Scenario(**tiny.scenario(tmp_path, physics="all")))
     rows = written_down(load, baselines.make(baselines.load("srtf")))
     assert np.exp(rows["run"]).to_numpy() == pytest.approx(load.jobs["duration_s"])
@@ -83,7 +83,7 @@ def test_it_is_written_down_what_a_view_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in PREDICTORS.iterdir()))
-def test_what_is_kept_is_of_a_workload_and_can_be_read(name: str) -> None:
+def test_stored_predictors_belong_to_workloads_and_load(name: str) -> None:
     history = predictor(name)
     assert history is not None
     assert history.cells
@@ -92,11 +92,11 @@ def test_what_is_kept_is_of_a_workload_and_can_be_read(name: str) -> None:
 
 
 def test_the_history_of_mixed_predicts_better_than_estimates_and_requests() -> None:
-    records = judged(windows(replace(named("mixed"), run_time_predictor="mixed"), "validation", 2))
+    records = recorded(windows(replace(named("mixed"), run_time_predictor="mixed"), "validation", 2))
     running = records[records["share"].between(0.05, 0.6)]
     assert rms(running["expected"], running["left"]) < 0.75 * rms(running["estimated"], running["left"])
     trained = records[records["gpus"] > 0]
-    assert rms(trained["as expected"], trained["need"]) < 0.5 * rms(trained["as asked"], trained["need"])
+    assert rms(trained["expected cores"], trained["need"]) < 0.5 * rms(trained["requested"], trained["need"])
 
 
 def test_every_use_of_predictions_runs_to_the_end() -> None:

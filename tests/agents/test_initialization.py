@@ -61,8 +61,10 @@ def test_a_steering_agent_starts_as_the_other(scenario: Scenario, earlier: Path)
     offsets = [network.choose(load).tolist() for load in loads]
     assert offsets == [agent.network.choose(load).tolist() for load in loads]
     load = windows(scenario, "train", 1)[0]
-    begun = policy_of(Agent(network, learner.training, learner.scenario, learner.initial.rule))
-    ends = [run(each, load.episode()).state.finish_s[:40].tolist() for each in (begun, policy_of(agent))]
+    initialised = policy_of(Agent(network, learner.training, learner.scenario, learner.initial.rule))
+    ends = [
+        run(each, load.episode()).state.finish_s[:40].tolist() for each in (initialised, policy_of(agent))
+    ]
     assert ends[0] == ends[1] != run(Rule(), load.episode()).state.finish_s[:40].tolist()
     assert learner.start == Rule()
 

@@ -134,7 +134,7 @@ def small(action: Literal["plain", "steer"]) -> Training:
 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("action", ["plain", "steer"])
-def test_what_is_learned_does_not_depend_on_how_often_it_is_validated(
+def test_learning_does_not_depend_on_the_frequency_of_validation(
     action: Literal["plain", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
     """Nor on the number of validation windows, since each training environment has its own noise in a rollout."""
@@ -170,7 +170,7 @@ def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, 
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_curves_show_what_was_promised(scenario: Scenario, tmp_path: Path) -> None:
+def test_curves_have_the_documented_values(scenario: Scenario, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     learn(scenario, TINY, tmp_path)
@@ -202,7 +202,7 @@ def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known
 
 
 @pytest.mark.parametrize("action", ["plain", "steer"])
-def test_each_validation_shows_who_is_on_which_gpu(
+def test_each_validation_draws_the_jobs_of_each_gpu(
     action: Literal["plain", "steer"], scenario: Scenario, tmp_path: Path
 ) -> None:
     """Both halves of the image, of the agent and of its start, have the colours of jobs."""
@@ -221,7 +221,7 @@ def test_each_validation_shows_who_is_on_which_gpu(
             assert sum(share > 0.0002 for share in shares) > 4
 
 
-def test_what_is_learned_does_not_depend_on_the_images(
+def test_learning_does_not_depend_on_the_images(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = replace(small("steer"), total_timesteps=48, validate_every=16)
@@ -233,7 +233,7 @@ def test_what_is_learned_does_not_depend_on_the_images(
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_agent_whose_jobs_never_end_is_no_reason_to_stop_learning(
+def test_learning_continues_after_a_validation_that_never_ends(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play = PlainLearner.play

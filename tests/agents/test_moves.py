@@ -134,7 +134,7 @@ def test_the_policy_is_the_environment_played_greedily() -> None:
     assert agreement < 0.99
 
 
-def test_a_saved_agent_answers_alike_and_keeps_its_rule(tmp_path: Path) -> None:
+def test_a_saved_agent_acts_the_same_and_keeps_its_rule(tmp_path: Path) -> None:
     start = Rule(caution=2.0, widening=0.0)
     checkpoint.save(tmp_path, Agent(network_of(3.0), FEW, SCENARIO, start))
     loaded = checkpoint.load(tmp_path)
@@ -144,12 +144,12 @@ def test_a_saved_agent_answers_alike_and_keeps_its_rule(tmp_path: Path) -> None:
     assert loaded.start == start
 
 
-def test_a_student_learns_what_its_teacher_says() -> None:
+def test_a_student_learns_the_advantages_of_its_teacher() -> None:
     """A teacher that prefers many GPUs: after some training the widest moves have the highest scores."""
-    model, taught = student(learning_rate=0.01), FEATURES.index("gpus")
+    model, feature = student(learning_rate=0.01), FEATURES.index("gpus")
     vectors = some_lists(60)
     seen = Listed.of(vectors)
-    won = (seen.moves[:, :, taught] - (seen.moves[:, :, [taught]] * seen.moves[:, :, [OWN]]).sum(1)) * 700
+    won = (seen.moves[:, :, feature] - (seen.moves[:, :, [feature]] * seen.moves[:, :, [OWN]]).sum(1)) * 700
     won *= seen.legal
     for _ in range(80):
         model._seen, model._advantages_s = [vectors], [won]
@@ -206,7 +206,7 @@ def test_a_student_keeps_the_margin_that_does_best_on_validation_windows(tmp_pat
     assert model.margin == 0.25
 
 
-def test_most_of_what_a_student_plays_is_the_rule() -> None:
+def test_a_student_mostly_plays_the_rule() -> None:
     model, vectors = student(), some_lists(200)
     with torch.no_grad():
         model.network.score.weight.normal_(std=30.0)

@@ -145,15 +145,15 @@ def test_a_window_that_never_ends_counts_as_the_worst() -> None:
     assert returns.tolist() == [STALLED] * envs.num_envs
 
 
-def test_ppo_goes_on_from_the_best_constants() -> None:
+def test_ppo_continues_from_the_best_constants() -> None:
     """PPO starts from the best validated mean, which is not the last one."""
     model, noted, _ = searched(6, rollouts=4)
     assert model._ppo_started
-    means, begun, after = noted.biases[:7], noted.biases[7], noted.biases[8]
+    means, initial, after = noted.biases[:7], noted.biases[7], noted.biases[8]
     best = int(np.argmin([((each - TARGET) ** 2).sum() for each in means]))
     assert best not in (0, 6)  # else this test proves nothing
-    assert begun.tolist() == means[best].tolist()
-    assert 0 < np.abs(after - begun).max() < 0.01
+    assert initial.tolist() == means[best].tolist()
+    assert 0 < np.abs(after - initial).max() < 0.01
 
 
 def test_the_learning_rate_falls_over_the_steps_of_ppo_alone() -> None:

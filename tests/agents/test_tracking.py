@@ -120,7 +120,7 @@ def stand_in(tracker: Tracker, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_what_tensorboard_gets_goes_there(
+def test_the_tracker_gets_the_values_of_tensorboard(
     tracker: Tracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = stand_in(tracker, monkeypatch).fake

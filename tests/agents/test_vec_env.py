@@ -87,7 +87,7 @@ def test_stock_ppo_learns_on_it(scenario: Scenario) -> None:
     assert (env.env.info()["illegal"] > 0).any()
 
 
-def test_what_a_batch_has_not_is_said(scenario: Scenario) -> None:
+def test_unsupported_features_of_a_batch_are_reported(scenario: Scenario) -> None:
     env = batch(scenario)
     assert env.get_attr("render_mode") == [None] * COUNT
     assert not env.has_attr("nothing")

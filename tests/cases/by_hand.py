@@ -1,4 +1,4 @@
-"""Scripts of actions for timelines worked by hand. A job asks for one core per GPU by default."""
+"""Scripts of actions for timelines worked by hand. A job requests one core per GPU by default."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ SHARED = "memory,preemption,sharing"
 CORES = "memory,preemption,cores,cpu_jobs"
 EVERYTHING = "memory,preemption,sharing,locality,cores,bandwidth,cpu_jobs"
 
-SUDDEN = {"pressure_from": 1.0, "pressure_at_full": 1.0}  # memory slows nobody before it is full
+SUDDEN = {"pressure_from": 1.0, "pressure_at_full": 1.0}  # memory slows no job before it is full
 
 BUSY = {"active_ms": 90.0, "idle_ms": 10.0}
 # Four cores bring input as fast as the GPU takes it, 0.1 s an iteration
@@ -39,7 +39,7 @@ def at(node: int, cores: float | None = None, **shape: int) -> Placement:
     return Placement((), cores, node, **shape)
 
 
-Lines = dict[int, list[Action]]  # what is done at which second
+Lines = dict[int, list[Action]]  # actions by second
 
 
 class Script:

@@ -197,7 +197,7 @@ USUAL: dict[str, Any] = {
 
 
 def table_of(*jobs: dict[str, Any]) -> pd.DataFrame:
-    """Return jobs with these columns and defaults for all others; a job asks for one core per GPU."""
+    """Return jobs with these columns and defaults for all others; a job requests one core per GPU."""
     rows: list[dict[str, Any]] = [USUAL | {"job_id": f"j{number}"} | job for number, job in enumerate(jobs)]
     for row in rows:
         row.setdefault("cpu_cores", max(1, int(row["num_gpus"])))

@@ -57,7 +57,7 @@ def read(*args: object) -> Choices:
 # What may be.
 
 
-def test_every_wrong_field_is_named_with_what_is_expected() -> None:
+def test_every_invalid_field_is_named_with_its_expectation() -> None:
     with pytest.raises(ChoiceError) as found:
         Scenario(max_share=99, tick=-5, jobs=0, placement="Spread")  # type: ignore[arg-type]
     assert sorted(str(found.value).split("; ")) == [
@@ -72,7 +72,7 @@ def test_every_wrong_field_is_named_with_what_is_expected() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "5", (5,)], ids=str)
 @pytest.mark.parametrize(("kind", "name"), NUMBERS, ids=lambda of: getattr(of, "__name__", of))
-def test_no_number_may_be_what_is_none(kind: Any, name: str, value: object) -> None:
+def test_no_number_may_be_nan(kind: Any, name: str, value: object) -> None:
     with pytest.raises(ChoiceError, match=rf"^{name} "):
         kind(**{name: value})
 
@@ -109,7 +109,7 @@ def test_a_scenario_that_cannot_be_is_refused(given: dict[str, Any]) -> None:
         Scenario(**given)
 
 
-def test_what_may_be_is_taken() -> None:
+def test_valid_values_are_accepted() -> None:
     assert Scenario(
         seed=cast(int, np.int64(3)),
         tick=0,
@@ -224,7 +224,7 @@ def test_choices_come_back_from_a_run_folder(tmp_path: Path) -> None:
     assert found == Choices(scenario, policy=("a", "b"), steps=7, config=str(folder))
 
 
-def test_what_is_none_comes_back_as_none(tmp_path: Path) -> None:
+def test_none_survives_a_round_trip(tmp_path: Path) -> None:
     folder = run_folder.open_run_folder("test", Run(training=PlainTraining(tau_s=None)), tmp_path / "out")
     assert read_choices(["--config", str(folder)]).training == PlainTraining(tau_s=None)
 
@@ -249,7 +249,7 @@ def test_a_ranking_refuses_words_that_are_none() -> None:
     ],
     ids=lambda text: text[:30],
 )
-def test_what_is_no_choices_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_choices_file_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "bad.json"
     file.write_text(text)
     with pytest.raises(ValueError, match=r"bad\.json"):
@@ -302,5 +302,5 @@ def test_a_trace_with_the_name_of_a_workload_is_noted(
 ) -> None:
     """`--trace busy` has another cluster than `--workload busy`; that of Philly is the default."""
     choices.read(Run, args, command="train_agent.py", about="")
-    told = capsys.readouterr()
-    assert ("--workload busy also sets its cluster and windows" in told.out + told.err) == noted
+    output = capsys.readouterr()
+    assert ("--workload busy also sets its cluster and windows" in output.out + output.err) == noted

@@ -82,7 +82,7 @@ def jobs_of(folder: Path, policy: str) -> pd.DataFrame:
     return pd.read_csv(folder / policy / "jobs.csv", dtype={"job_id": str, "status": str})
 
 
-def test_a_policy_stands_beside_four_others(command: Command, crowded: Path, tmp_path: Path) -> None:
+def test_a_policy_is_compared_with_four_others(command: Command, crowded: Path, tmp_path: Path) -> None:
     code, out, error = command("--policy", "easy", *windows_of(crowded, tmp_path))
     assert (code, error) == (0, "")
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
@@ -115,7 +115,7 @@ QUICK = [name for name in baselines.names() if name != "lookahead"]
 """`all` omits look-ahead, which takes minutes per window, unless it is named in addition."""
 
 
-def test_what_takes_long_is_in_the_table_of_all_if_it_is_named() -> None:
+def test_a_slow_policy_joins_all_policies_if_named() -> None:
     policies, _ = chosen(read_choices(["--policy", "all", "lookahead"]))
     assert sorted(policies) == baselines.names()
 
@@ -192,9 +192,9 @@ def test_the_summary_is_made_of_the_jobs(command: Command, crowded: Path, tmp_pa
     numbers = metrics.summarise(
         jobs_of(tmp_path, "srtf"), gpus=machines.num_gpus, cores=sum(machines.node_cores)
     )
-    told = pd.DataFrame(kept["by_window"]["srtf"])
-    assert told[list(numbers)].to_dict("list") == numbers.to_dict("list")
-    assert told["vc_fairness"].between(0, 1).all()
+    summary = pd.DataFrame(kept["by_window"]["srtf"])
+    assert summary[list(numbers)].to_dict("list") == numbers.to_dict("list")
+    assert summary["vc_fairness"].between(0, 1).all()
     assert kept["mean_over_windows"]["srtf"]["mean_jct_s"] == metrics.pool(numbers)["mean_jct_s"]
     assert kept["mean_jct_ratio"]["fifo"]["ratio"] == 1
     assert kept["mean_jct_ratio"]["srtf"]["ratio"] < 1
@@ -211,7 +211,7 @@ def test_a_run_folder_gives_its_choices_again(command: Command, crowded: Path, t
     assert (first / "las" / "jobs.csv").read_bytes() != (other / "las" / "jobs.csv").read_bytes()
 
 
-def test_two_processes_find_what_one_finds(command: Command, crowded: Path, tmp_path: Path) -> None:
+def test_two_processes_give_the_results_of_one(command: Command, crowded: Path, tmp_path: Path) -> None:
     tables = []
     for number in (1, 2):
         args = windows_of(crowded, tmp_path / str(number), "--processes", number)
@@ -236,7 +236,7 @@ def test_somebodys_own_policy(
     assert mine["finish_s"].tolist() == fifo["finish_s"].tolist()
 
 
-def test_without_out_every_run_has_a_folder_of_its_own(
+def test_without_out_every_run_has_a_new_folder(
     command: Command, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -247,9 +247,11 @@ def test_without_out_every_run_has_a_folder_of_its_own(
     assert all(re.match(r"evaluate-\d{8}-\d{6}-[0-9a-f]{6}", folder.name) for folder in folders)
 
 
-def test_a_bare_csv_says_that_it_uses_8x8(command: Command, tiny: Path, tmp_path: Path) -> None:
-    told = command("--policy", "fifo", "--trace-file", tiny, "--full-trace", "--out", tmp_path / "out")[1]
-    assert "on 8x8 (8 nodes, 64 GPUs, the default)" in " ".join(told.split())
+def test_a_csv_without_a_cluster_is_simulated_on_8x8_with_a_note(
+    command: Command, tiny: Path, tmp_path: Path
+) -> None:
+    summary = command("--policy", "fifo", "--trace-file", tiny, "--full-trace", "--out", tmp_path / "out")[1]
+    assert "on 8x8 (8 nodes, 64 GPUs, the default)" in " ".join(summary.split())
 
 
 def test_jobs_that_can_never_run_stop_it_at_once(command: Command, tiny: Path, tmp_path: Path) -> None:
@@ -261,7 +263,7 @@ def test_jobs_that_can_never_run_stop_it_at_once(command: Command, tiny: Path, t
     assert "--drop-too-large" in error
 
 
-def test_jobs_that_can_never_run_are_dropped_if_asked(command: Command, tiny: Path, tmp_path: Path) -> None:
+def test_jobs_that_can_never_run_are_dropped_on_request(command: Command, tiny: Path, tmp_path: Path) -> None:
     args = ("--trace-file", tiny, "--cluster", "1x1", *EXACT, "--drop-too-large", "--out", tmp_path / "out")
     assert command("--policy", "fifo", *args)[0] == 0
     assert "dropped: 1" in notes_of(tmp_path / "out")

@@ -1,4 +1,4 @@
-"""`train_agent.py --init-from` trains from other policies; `benchmarks/keep_constants.py` keeps found constants."""
+"""`train_agent.py --init-from` trains from other policies; `python -m benchmarks.keep_constants` keeps constants."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_an_unknown_initial_policy_is_refused_before_there_is_a_folder(
 
 
 def test_constants_are_kept_with_their_source(tmp_path: Path) -> None:
-    """A search is a training without PPO; what it found is a rule."""
+    """A search is a training without PPO; its result is a rule."""
     run = tmp_path / "run"
     assert trained(tmp_path, "--out", str(run), "--search", "1") == 0
     keep_constants.main([str(run), "--workload", "mixed", "--out", str(tmp_path)])
@@ -64,5 +64,5 @@ def test_constants_are_kept_with_their_source(tmp_path: Path) -> None:
 def test_an_agent_of_ppo_is_no_search(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert trained(tmp_path, "--out", str(run), "--search", "0") == 0
-    with pytest.raises(ValueError, match="expected an agent of --action steer with --search 1"):
+    with pytest.raises(ValueError, match="RUN requires an agent trained with --action steer --search 1"):
         keep_constants.main([str(run), "--workload", "mixed", "--out", str(tmp_path)])

@@ -70,7 +70,7 @@ def test_the_others_have_their_table(
     assert set(together([found, score_on(wanted, policies(), 1, tmp_path / "other")])) == set(found)
 
 
-def test_where_they_end_under_none_that_is_said(wanted: Run, tmp_path: Path) -> None:
+def test_an_error_reports_that_jobs_end_under_no_policy(wanted: Run, tmp_path: Path) -> None:
     nobody = policies(agent=stuck, start=stuck, fifo=stuck)
     with pytest.raises(StalledEpisodeError, match=f"jobs never end under any policy: {WHY}"):
         score_on(wanted, nobody, 1, tmp_path / "run")

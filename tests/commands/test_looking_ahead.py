@@ -48,9 +48,7 @@ def test_look_ahead_is_not_based_on_an_agent_of_moves() -> None:
         chosen(read_choices(["--policy", "lookahead:ppo", "--workload", "aiturbo_ps"]))
 
 
-def test_a_table_of_what_looks_ahead(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], patient: None
-) -> None:
+def test_a_table_with_look_ahead(tmp_path: Path, capsys: pytest.CaptureFixture[str], patient: None) -> None:
     few = ("--workload", "mixed", "--jobs", "30", "--windows", "1", "--all-windows", "--out", str(tmp_path))
     assert main(["--policy", "lookahead:constants", *few]) == 0
     assert capsys.readouterr().err == ""

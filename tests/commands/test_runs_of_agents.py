@@ -83,7 +83,7 @@ def test_the_same_agent_is_no_second_seed_however_it_is_written(five: Path) -> N
 
 
 @pytest.mark.parametrize("part", ["", "seed-0", "seed-0/best"])
-def test_of_a_run_that_has_not_finished_that_is_said(five: Path, part: str) -> None:
+def test_an_unfinished_run_is_reported(five: Path, part: str) -> None:
     assert "five has not finished" in next(policies.notes([str(five / part)], named("mixed")))
     run_folder.write_json(five / run_folder.STATUS, {"status": "finished"})
     assert list(policies.notes([str(five / part)], named("mixed"))) == []

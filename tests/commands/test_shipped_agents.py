@@ -85,7 +85,7 @@ def test_a_students_card_has_its_allowed_moves(tmp_path: Path, monkeypatch: pyte
     assert "Weights:" not in card
 
 
-def test_what_has_no_card_replaces_no_shipped_agent(
+def test_an_agent_without_card_replaces_no_shipped_agent(
     run: Path, shipped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {each.name: each.read_bytes() for each in shipped.iterdir()}
@@ -141,7 +141,7 @@ def test_the_agents_of_a_run_are_judged(
     notes = (tmp_path / "judged" / "notes.txt").read_text(encoding="utf-8")
     rows = re.findall(r"^(.+?) +\d\.\d{3} +\d+\.\d{3}-\d\.\d{3} ", out, re.MULTILINE)
     assert {"mean_action", "fifo", "union", "srtf_oracle", "union_oracle", "srsf"} <= set(rows)
-    assert "xonar" not in rows  # nobody shares under --physics exclusive
+    assert "xonar" not in rows  # no job shares under --physics exclusive
     assert "mean JCT of 2 agents / that of the policy on 2 test windows" in " ".join(out.split())
     assert re.search(r"^load x 1\.25 +\d\.\d{3} \(\d\.\d{3}-\d\.\d{3}\) ", notes, re.MULTILINE)
     assert "too few windows for reliable intervals" in " ".join(out.split())
@@ -205,7 +205,7 @@ def test_agents_of_another_library_are_judged_one_a_seed(
     assert "drop it or --protocol, which needs windows" in capsys.readouterr().err
 
 
-def test_what_agents_learned_on_is_one_scenario_or_named() -> None:
+def test_agents_trained_on_one_scenario_or_on_named_workloads() -> None:
     quick, mixed = (Candidate(lambda: load("fifo"), scenario=named(each)) for each in ("quick", "mixed"))
     unknown = Candidate(lambda: load("fifo"))
     assert trained_on([unknown, quick]) == named("quick")
@@ -240,7 +240,7 @@ def test_a_judgement_takes_policies_as_a_table_does(
     assert not out.exists()
 
 
-def test_a_judgement_says_which_agent_stands_beside_the_judged(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_judgement_names_the_agent_it_compares_with(capsys: pytest.CaptureFixture[str]) -> None:
     folder = pretrained.shipped_for("mixed").folder
     asked = ["--protocol", str(folder), "--policy", "ppo", "--workload", "busy"]
     evaluate.judgement(*evaluate.candidates_of(evaluate.read_choices(asked), {"workload": "busy"}))

@@ -1,4 +1,4 @@
-"""`benchmarks/speed.py` measures against yardsticks that do the same work, and reports the ratios."""
+"""`python -m benchmarks.speed` measures against yardsticks that do the same work, and reports the ratios."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import speed, timing, yardsticks
 from benchmarks.speed_rows import one_gpu_jobs, ranking
-from benchmarks.timing import Contest, Measured, Row, Setting, SkippedError, Work, measure
+from benchmarks.timing import Comparison, Measured, Row, SkippedError, Work, measure
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import Episode, run
 
@@ -23,7 +23,7 @@ Textbook = Callable[[Sequence[yardsticks.Job], int], list[float]]
     ("policy", "textbook"), [("fifo", yardsticks.fifo), ("sjf", yardsticks.sjf), ("srtf", yardsticks.srtf)]
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_a_textbook_does_the_kernels_work(policy: str, textbook: Textbook, seed: int) -> None:
+def test_textbook_simulations_equal_the_kernel(policy: str, textbook: Textbook, seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs = one_gpu_jobs(1, 300, 8)
     jobs["num_gpus"] = rng.choice([1, 2, 4, 8], 300)
@@ -38,38 +38,38 @@ def counting(count: int) -> Work:
     return Work(lambda _: sum(range(count)))
 
 
-def slowed(work: int, other: int, unit: timing.Unit, bar: float) -> Row:
-    """Return a row of which our work is to count so far, and the yardstick's so far."""
+def counting_row(work: int, other: int, unit: timing.Unit, target: float) -> Row:
+    """Return a row in which our work counts to `work` and the yardstick to `other`."""
 
-    def make(setting: Setting) -> Contest:
-        return Contest(counting(work), counting(other), "less")
+    def make(quick: bool) -> Comparison:
+        return Comparison(counting(work), counting(other), "less")
 
-    return Row("counting", unit, bar, False, make)
+    return Row("counting", unit, target, False, make)
 
 
-@pytest.mark.parametrize(("bar", "met"), [(50.0, True), (2.0, False)])
-def test_a_ratio_is_held_against_its_bar(bar: float, met: bool) -> None:
-    found = measure(slowed(2_000_000, 200_000, "x", bar), Setting())
+@pytest.mark.parametrize(("target", "met"), [(50.0, True), (2.0, False)])
+def test_a_ratio_is_compared_with_its_target(target: float, met: bool) -> None:
+    found = measure(counting_row(2_000_000, 200_000, "x", target))
     assert found.met is met
     assert found.figure is not None
     assert found.faster == pytest.approx(1 / found.figure)
     assert 4 < found.figure < 25
 
 
-def test_a_rate_is_to_be_at_least_its_bar() -> None:
-    assert measure(slowed(2_000_000, 1, "/s", 1e9), Setting()).met is False
-    assert measure(slowed(2_000_000, 1, "/s", 1e-9), Setting()).met is True
+def test_the_target_of_a_rate_is_a_lower_bound() -> None:
+    assert measure(counting_row(2_000_000, 1, "/s", 1e9)).met is False
+    assert measure(counting_row(2_000_000, 1, "/s", 1e-9)).met is True
 
 
-def test_a_row_that_cannot_be_measured_says_why() -> None:
-    def make(setting: Setting) -> Contest:
+def test_a_skipped_row_has_the_reason() -> None:
+    def make(quick: bool) -> Comparison:
         raise SkippedError("no such thing exists yet")
 
-    found = measure(Row("nothing", "s", 1.0, False, make), Setting())
+    found = measure(Row("nothing", "s", 1.0, False, make))
     assert (found.figure, found.met, found.skipped) == (None, None, "no such thing exists yet")
 
 
-def test_a_comparison_takes_the_speed_of_the_machine_out() -> None:
+def test_comparisons_are_scaled_by_the_speed_of_the_machine() -> None:
     old = {
         "machine": {"loop_s": 1.0},
         "rows": [
@@ -82,7 +82,7 @@ def test_a_comparison_takes_the_speed_of_the_machine_out() -> None:
     assert speed.compared(now, 2.0, old) == {"time": 1.0, "rate": 1.0, "ratio": 1.5}
 
 
-def test_it_writes_the_figures_that_it_prints(tmp_path: Path) -> None:
+def test_the_json_file_has_the_printed_rows(tmp_path: Path) -> None:
     line = [
         sys.executable,
         "-m",

@@ -212,7 +212,7 @@ def test_the_agent_scores_the_same_again(trained: Run, tmp_path: Path) -> None:
     )
 
 
-def test_fewer_windows_than_asked_for_are_enough(command: Command, trace: str, tmp_path: Path) -> None:
+def test_fewer_windows_than_requested_are_enough(command: Command, trace: str, tmp_path: Path) -> None:
     other = {"--windows": "5000", "--total-timesteps": "256"}
     many = [other.get(before, arg) for before, arg in pairwise(("", *FEW))]
     code, out, error = command("--trace-file", trace, *many, "--out", tmp_path / "run")

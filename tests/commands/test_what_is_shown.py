@@ -50,7 +50,7 @@ def output_of(
 
 
 @pytest.mark.parametrize("columns", [80, None])
-def test_every_line_has_room(
+def test_every_line_fits(
     columns: int | None,
     flags: list[str],
     capsys: pytest.CaptureFixture[str],
@@ -76,7 +76,7 @@ def some_table(width: int, *, terminal: bool = False) -> str:
     return file.getvalue()
 
 
-def test_columns_without_room_stand_below_under_the_names_again() -> None:
+def test_columns_that_do_not_fit_continue_below_with_repeated_names() -> None:
     wide, narrow = some_table(120), some_table(50)
     assert wide.count("srtf") == 1
     assert narrow.count("srtf") == narrow.count("policy") == 2
@@ -105,7 +105,7 @@ def test_of_numbers_the_low_or_the_high_ones_are_best() -> None:
     assert best("preemptions", [1.0, 2.0]) == [], "neither is better"
 
 
-# What is the same, and whose lever is off.
+# Policies with equal results, and levers that are off.
 
 
 def test_policies_without_their_lever_are_named(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +129,7 @@ def test_every_lever_is_one_that_a_scenario_can_have() -> None:
 
 
 @pytest.mark.parametrize("name", MAINS)
-def test_what_there_is_is_listed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_available_names_are_listed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     for kind, package in command.LISTS.items():
         code, out, error = output_of(capsys, ["--list", kind], MAINS[name])
         assert (code, error) == (0, "")
@@ -203,7 +203,7 @@ def test_without_a_terminal_there_is_a_line_per_tenth(
     assert lines[4] == "simulating: 50 % (100 of 200) after 3 min, about 3 min left"
 
 
-def test_what_is_over_soon_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_steps_show_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
     with command.progress("simulating", 10) as moved, command.working("preparing"):
         for _ in range(10):
             moved(1)
@@ -225,7 +225,7 @@ def test_long_waits_are_reported(capsys: pytest.CaptureFixture[str], monkeypatch
 # How a run went.
 
 
-def test_a_run_folder_says_that_it_finished(
+def test_a_run_folder_records_that_it_finished(
     flags: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert output_of(capsys, ["--policy", "fifo", *flags])[0] == 0
@@ -236,7 +236,7 @@ def test_a_run_folder_says_that_it_finished(
 @pytest.mark.parametrize(
     ("stop", "code", "status"), [(KeyboardInterrupt, 130, "interrupted"), (RuntimeError, 2, "failed")]
 )
-def test_a_run_folder_says_that_it_did_not(
+def test_a_run_folder_records_that_it_failed(
     stop: type[BaseException],
     code: int,
     status: str,
@@ -259,7 +259,7 @@ def test_a_run_folder_says_that_it_did_not(
     assert ended == (0 if status == "failed" else 2), "the folder of a failed run is free again"
 
 
-def test_a_training_that_is_stopped_says_so(
+def test_an_interrupted_training_reports_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def stopped(*_: object) -> None:

@@ -41,7 +41,7 @@ def test_a_heuristic_is_scored(tmp_path: Path) -> None:
     assert "srtf" in done.stdout
 
 
-def test_what_learns_says_what_to_install(tmp_path: Path) -> None:
+def test_training_without_torch_names_the_package_to_install(tmp_path: Path) -> None:
     for command, *args in (("train_agent",), ("evaluate", "--policy", tmp_path)):
         done = without_torch(command, *args)
         assert done.returncode == 2

@@ -52,9 +52,7 @@ def scenario(folder: Path, physics: str, count: int = FEW) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "physics"), [*((kind, "all") for kind in KINDS), ("plain", "exclusive"), ("by_agent", "none")]
 )
-def test_a_policy_does_what_its_agent_does_in_the_environment(
-    kind: str, physics: str, tmp_path: Path
-) -> None:
+def test_a_policy_acts_like_its_agent_in_the_environment(kind: str, physics: str, tmp_path: Path) -> None:
     chosen, keywords = scenario(tmp_path, physics), KINDS[kind]
     predict = PREDICT.get(kind, by_chance)
     env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, **keywords).unwrapped
@@ -96,7 +94,7 @@ def test_an_answer_that_is_no_action_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["plain", "moves"])
-def test_the_first_legal_action_takes_its_place_if_asked(kind: str, tmp_path: Path) -> None:
+def test_the_first_legal_action_replaces_an_illegal_one_on_request(kind: str, tmp_path: Path) -> None:
     load = full_trace(Scenario(**scenario(tmp_path, "exclusive")))
     first, wrong = (
         load.results(run(AgentPolicy(predict, illegal="first_legal", **KINDS[kind]), load.episode()))
@@ -131,7 +129,7 @@ def test_an_agent_that_never_lets_jobs_end_is_stopped(
         run(restless, load.episode())
 
 
-def test_the_command_scores_it_beside_heuristics(
+def test_the_command_compares_it_with_heuristics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "my_agent.py").write_text(
@@ -149,21 +147,21 @@ def test_the_command_scores_it_beside_heuristics(
 
 
 @pytest.mark.parametrize("kind", ["plain", "moves", "steer"])
-def test_what_it_does_can_be_recorded(kind: str, tmp_path: Path) -> None:
+def test_its_episodes_can_be_recorded(kind: str, tmp_path: Path) -> None:
     """The segments of a job add up to its JCT; the GPUs held in them are those that the results count."""
     load = full_trace(Scenario(**scenario(tmp_path, "all")))
     policy = AgentPolicy(PREDICT.get(kind, by_chance), **KINDS[kind])
-    plain, told = load.results(run(policy, load.episode())), record.record_window(lambda: policy, load)
-    assert_frame_equal(told.results, plain, check_exact=True)
-    spent = told.segments["to_s"] - told.segments["from_s"]
-    by_job, jcts = spent.groupby(told.segments["job_id"]).sum(), plain.set_index("job_id")["jct_s"]
+    plain, recorded = load.results(run(policy, load.episode())), record.record_window(lambda: policy, load)
+    assert_frame_equal(recorded.results, plain, check_exact=True)
+    spent = recorded.segments["to_s"] - recorded.segments["from_s"]
+    by_job, jcts = spent.groupby(recorded.segments["job_id"]).sum(), plain.set_index("job_id")["jct_s"]
     assert by_job[jcts.index].tolist() == pytest.approx(jcts.tolist())
-    held = told.segments["phase"].isin(["loading", "pausing", "running"])
-    busy = spent[held].groupby(told.segments["job_id"][held]).sum()
+    held = recorded.segments["phase"].isin(["loading", "pausing", "running"])
+    busy = spent[held].groupby(recorded.segments["job_id"][held]).sum()
     columns = ["overhead_s", "run_s", "lost_s"]
     assert busy[jcts.index].tolist() == pytest.approx(plain[columns].sum(axis=1).tolist())
-    assert len(set(told.segments["phase"])) > 2
-    assert told.timeline["time_s"].is_monotonic_increasing
+    assert len(set(recorded.segments["phase"])) > 2
+    assert recorded.timeline["time_s"].is_monotonic_increasing
 
 
 @pytest.mark.parametrize("kind", ["plain", "moves", "steer"])

@@ -83,7 +83,7 @@ def column(env: Any, seen: Any, part: str, name: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["tables", "slots"])
-def test_a_queued_jobs_columns_are_what_they_are_called(kind: str, tmp_path: Path) -> None:
+def test_columns_of_a_queued_job_match_their_names(kind: str, tmp_path: Path) -> None:
     env = made(tmp_path, **KINDS[kind])
     seen, _ = env.reset(seed=0)
     over, steps = False, 0
@@ -111,7 +111,7 @@ def test_of_the_moves_listed_one_is_the_rules_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", VECTORS)
-def test_a_batch_is_taken_apart_alike(kind: str, tmp_path: Path) -> None:
+def test_a_batch_is_split_into_the_same_parts(kind: str, tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics="all")
     batch: Any = gymnasium.make_vec("GPUCluster-v2", 3, scenario=chosen, **VECTORS[kind])
     seen, _ = batch.reset(seed=0)
@@ -124,7 +124,7 @@ def test_a_batch_is_taken_apart_alike(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tables", "moves"])
-def test_what_an_info_tells_of_a_window_begins_it_again(kind: str, tmp_path: Path) -> None:
+def test_the_window_in_an_info_reproduces_the_episode(kind: str, tmp_path: Path) -> None:
     table = tiny.jobs(6 * tiny.COUNT)
     chosen = tiny.scenario(tmp_path, table, full_trace=False, all_windows=True, jobs=tiny.COUNT)
     env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, count=3, **KINDS[kind]).unwrapped
@@ -134,9 +134,9 @@ def test_what_an_info_tells_of_a_window_begins_it_again(kind: str, tmp_path: Pat
     named = {name: info[name] for name in ("split", "window")}
     for number in env.windows:
         env.reset(options={"window": number})
-    again, told = env.reset(options=named)
+    again, info = env.reset(options=named)
     assert tiny.bits(again) == tiny.bits(first)
-    assert {name: told[name] for name in named} == named
+    assert {name: info[name] for name in named} == named
     with pytest.raises(
         ValueError,
         match="split 'test': this environment was created with split='train'; create another with split='test'",
@@ -144,7 +144,7 @@ def test_what_an_info_tells_of_a_window_begins_it_again(kind: str, tmp_path: Pat
         env.reset(options={"split": "test", "window": 0})
 
 
-def test_of_a_batch_it_is_told_alike(tmp_path: Path) -> None:
+def test_a_batch_has_the_same_infos(tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, tiny.mixed(0), physics="all")
     for keywords in VECTORS.values():
         batch = gymnasium.make_vec("GPUCluster-v2", 2, scenario=chosen, **keywords)
@@ -180,7 +180,9 @@ def test_an_unknown_keyword_is_answered_with_the_nearest(wrong: dict[str, Any], 
         ({"split": "eval"}, ValueError, "no split 'eval' among train, validation, test"),
     ],
 )
-def test_what_does_not_go_is_said(wrong: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_unsupported_options_are_refused_with_a_message(
+    wrong: dict[str, Any], error: type[Exception], said: str
+) -> None:
     with pytest.raises(error, match=said):
         gymnasium.make("GPUCluster-v2", **wrong)
 
@@ -193,7 +195,9 @@ def test_what_does_not_go_is_said(wrong: dict[str, Any], error: type[Exception],
         ({"num_envs": 0}, ValueError, "num_envs 0: expected a whole number, at least 1"),
     ],
 )
-def test_what_a_batch_does_not_take_is_said(wrong: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_options_that_a_batch_does_not_support_are_refused(
+    wrong: dict[str, Any], error: type[Exception], said: str
+) -> None:
     with pytest.raises(error, match=said):
         gymnasium.make_vec("GPUCluster-v2", **({"num_envs": 2} | wrong))
 

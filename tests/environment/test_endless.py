@@ -1,4 +1,4 @@
-"""Jobs that never end are no gain."""
+"""An episode whose jobs never end has no better return than one that ends."""
 
 from dataclasses import replace
 

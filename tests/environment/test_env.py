@@ -70,7 +70,7 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kinds", PAIRED, ids=named)
 def test_gymnasium_finds_no_fault(kinds: dict[str, str], windows: dict[str, Any]) -> None:
-    for _ in range(2):  # what it samples first is not seeded
+    for _ in range(2):  # its first sample is not seeded
         env_checker.check_env(tiny.make(windows, count=4, **kinds))
 
 
@@ -126,7 +126,7 @@ def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None
     ],
     ids=["a name", "a name inside", "a number"],
 )
-def test_a_workload_in_place_of_fields_is_told_its_keyword(wrong: Any, said: str, action: str) -> None:
+def test_a_workload_passed_as_fields_names_the_right_keyword(wrong: Any, said: str, action: str) -> None:
     with pytest.raises(ValueError, match=said):
         gymnasium.make("GPUCluster-v2", scenario=wrong, action=action)
 
@@ -186,7 +186,7 @@ def test_global_randomness_is_neither_used_nor_changed(
 
 
 @pytest.mark.parametrize("kinds", PAIRED, ids=named)
-def test_what_was_seen_does_not_change_later(kinds: dict[str, str], tmp_path: Path) -> None:
+def test_returned_observations_do_not_change_later(kinds: dict[str, str], tmp_path: Path) -> None:
     kept, then = [], []
     for seen in itertools.islice(tiny.wander(tiny.make(tiny.scenario(tmp_path), **kinds)), STEPS):
         kept.append(seen)
@@ -194,7 +194,7 @@ def test_what_was_seen_does_not_change_later(kinds: dict[str, str], tmp_path: Pa
     assert [tiny.bits(seen) for seen in kept] == then
 
 
-def test_what_was_seen_may_be_scribbled_on(tmp_path: Path) -> None:
+def test_returned_observations_may_be_modified(tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path)
     scribbled = []
     for seen in tiny.wander(tiny.make(chosen)):
@@ -205,7 +205,9 @@ def test_what_was_seen_may_be_scribbled_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kinds", PAIRED, ids=named)
-def test_copies_stepped_alike_agree_to_the_bit(kinds: dict[str, str], windows: dict[str, Any]) -> None:
+def test_copies_with_the_same_actions_agree_to_the_bit(
+    kinds: dict[str, str], windows: dict[str, Any]
+) -> None:
     one, other = (tiny.wander(tiny.make(windows, count=4, **kinds), seed=5) for _ in range(2))
     both = zip(one, other, strict=True)  # turn by turn: they share windows, and nothing else
     for seen, too in itertools.islice(both, STEPS):
@@ -239,7 +241,7 @@ def test_an_unknown_option_is_answered_with_those_there_are(windows: dict[str, A
         env.reset(options={"windw": 1, "seed": 2, "window": 0})
 
 
-def test_the_mask_is_told(tmp_path: Path) -> None:
+def test_the_mask_is_in_the_info(tmp_path: Path) -> None:
     for seen in tiny.wander(tiny.make(tiny.scenario(tmp_path))):
         assert seen.info["action_mask"].tolist() == seen.mask.tolist()
 
@@ -261,7 +263,7 @@ def test_an_illegal_action_may_be_forgiven(kinds: dict[str, str], tmp_path: Path
 
 
 @pytest.mark.parametrize("name", workloads.names())
-def test_each_workload_has_an_id_of_its_own(name: str) -> None:
+def test_each_workload_has_its_own_id(name: str) -> None:
     spec = gymnasium.spec(f"GPUCluster-{name}-v2")
     assert spec.kwargs == {"workload": name}
     assert json.loads(spec.to_json())["vector_entry_point"] == "gpu_cluster_gym.envs.registration:make_vec"

@@ -121,7 +121,7 @@ def test_the_base_policy_needs_no_more_than_a_slot(physics: str, slots: int, tmp
 
 
 @pytest.mark.parametrize("by", ["rule", "agent"])
-def test_what_the_slots_cut_off_is_reported(by: str, tmp_path: Path) -> None:
+def test_jobs_beyond_the_slots_are_reported(by: str, tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path), placed_by=by, victims_by=by, queue_slots=2)
     unseen = []
     for seen in tiny.wander(env):

@@ -43,7 +43,7 @@ FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20,
         ("plain", {"tau_s": -5.0}, "tau_s -5.0: expected seconds, more than 0"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(action: Any, wrong: dict[str, Any], said: str) -> None:
+def test_invalid_values_are_refused_in_a_sentence(action: Any, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         gymnasium.make_vec("GPUCluster-v2", **({"num_envs": 1, "action": action} | FEW | wrong))
 
@@ -72,7 +72,7 @@ def batch(action: str, num_envs: int = 3) -> GPUClusterVectorEnv:
 
 
 @pytest.mark.parametrize("action", ["plain", "steer"])
-def test_a_mask_says_which_environments_begin_anew(action: str) -> None:
+def test_a_reset_mask_selects_the_environments(action: str) -> None:
     """The other environments continue."""
     one = batch(action)
     first, second = one.env.windows
@@ -89,7 +89,7 @@ def test_a_mask_says_which_environments_begin_anew(action: str) -> None:
 
 
 @pytest.mark.parametrize("mask", [[True], [False] * 3, [1, 0, 1]])
-def test_what_is_no_mask_is_refused(mask: list[Any]) -> None:
+def test_an_invalid_mask_is_refused(mask: list[Any]) -> None:
     with pytest.raises(ValueError, match="reset_mask: expected 3 bools"):
         batch("plain").reset(options={"reset_mask": mask})
 
@@ -111,7 +111,7 @@ def test_so_they_are_of_one_environment(action: str) -> None:
 
 
 @pytest.mark.parametrize("action", ["plain", "steer"])
-def test_a_trace_file_that_has_changed_is_read_anew(action: str, tmp_path: Path) -> None:
+def test_a_changed_trace_file_is_read_again(action: str, tmp_path: Path) -> None:
     file = tmp_path / "jobs.csv"
     for longer in (1.0, 2.0):
         table = tiny.jobs(8)

@@ -65,7 +65,9 @@ def legal(env: GPUClusterEnv, kind: dict[str, str]) -> list[bool]:
 
 @pytest.mark.parametrize("physics", PHYSICS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
-def test_the_mask_is_what_the_episode_allows(kind: dict[str, str], physics: str, tmp_path: Path) -> None:
+def test_the_mask_has_the_actions_that_the_episode_allows(
+    kind: dict[str, str], physics: str, tmp_path: Path
+) -> None:
     for seed in range(2):
         env = tiny.make(
             tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics), **kind, observation="tables"
@@ -77,9 +79,7 @@ def test_the_mask_is_what_the_episode_allows(kind: dict[str, str], physics: str,
 
 @pytest.mark.parametrize("physics", ["all", "none"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
-def test_what_is_masked_raises_and_changes_nothing(
-    kind: dict[str, str], physics: str, tmp_path: Path
-) -> None:
+def test_masked_actions_raise_and_change_nothing(kind: dict[str, str], physics: str, tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(FEWER), physics=physics), **kind)
     for seen in tiny.wander(env):
         if env.episode.done:
@@ -97,7 +97,7 @@ def test_what_is_masked_raises_and_changes_nothing(
 
 @pytest.mark.parametrize("physics", ["all", "none"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
-def test_what_is_not_masked_does_not_raise(kind: dict[str, str], physics: str, tmp_path: Path) -> None:
+def test_unmasked_actions_do_not_raise(kind: dict[str, str], physics: str, tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(FEWER), physics=physics), **kind)
     for seen in tiny.wander(env):
         before = env.episode.states.copy()
@@ -121,7 +121,7 @@ def test_one_action_is_always_legal(kind: dict[str, str], physics: str, slots: i
         assert env.episode.done
 
 
-def test_time_goes_on_where_only_unseen_jobs_could_start(tmp_path: Path) -> None:
+def test_time_passes_if_only_unseen_jobs_could_start(tmp_path: Path) -> None:
     """A runs 0-100 on the only GPU and is paused for free; only A is shown, and it cannot restart at this instant."""
     table = tiny.jobs(3).assign(submit_s=[0.0, 0.0, 100.0], num_gpus=1, duration_s=[1000.0, 2000.0, 3000.0])
     chosen = tiny.scenario(tmp_path, table, physics="none", cluster="1x1")
@@ -137,14 +137,14 @@ def test_time_goes_on_where_only_unseen_jobs_could_start(tmp_path: Path) -> None
     assert env.queue.tolist() == [0]
 
 
-def test_what_is_sampled_is_legal(tmp_path: Path) -> None:
+def test_sampled_actions_are_legal(tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path))
     for seen in tiny.wander(env):
         drawn = {int(env.action_space.sample()) for _ in range(50)}
         assert drawn <= set(np.flatnonzero(seen.mask).tolist())
 
 
-def test_what_is_sampled_after_seeding_is_legal_at_a_start_too(tmp_path: Path) -> None:
+def test_actions_sampled_after_seeding_are_legal_at_the_start(tmp_path: Path) -> None:
     """Gymnasium's checkers seed, sample, and only then reset."""
     table = tiny.jobs(8 * tiny.COUNT)
     env = tiny.make(

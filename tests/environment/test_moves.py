@@ -174,7 +174,7 @@ def test_another_base_makes_the_choices_but_is_paid_against_the_default_rule() -
     assert 1 - won == pytest.approx(batch.final_info(0)[1]) == pytest.approx(ratio) != 1
 
 
-def test_what_is_not_listed_is_refused() -> None:
+def test_unlisted_moves_are_refused() -> None:
     batch = one()
     num = int(batch.lists["num"][0])
     assert batch.masks()[0].sum() == num == len(batch.moves(0))
@@ -297,7 +297,7 @@ def test_an_illegal_action_may_be_forgiven() -> None:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
+def test_advantages_of_moves_are_those_of_look_ahead(workload: str) -> None:
     """At the first choice of a window and at a later one: the same futures, the same sums."""
     batch, ahead = one(workload, futures=3), LookAhead(draws=3, tau_s=3600.0)
     for _ in range(2):
@@ -316,15 +316,15 @@ def test_what_moves_win_is_what_look_ahead_says_of_them(workload: str) -> None:
 
 def test_moves_of_some_kinds_may_be_imagined_alone() -> None:
     """Their advantages are the same as with all kinds; other kinds are not simulated."""
-    batch, told_apart = one(futures=2), 0
+    batch, distinguished = one(futures=2), 0
     for _ in range(40):
         won, some = batch.advantages_s()[0], batch.advantages_s(("start", "displace"))[0]
         kinds = [move.kind for move in batch.moves(0)]
         expected = [w if kind in ("start", "displace") else 0 for w, kind in zip(won, kinds, strict=False)]
         assert some[: len(kinds)].tolist() == expected
-        told_apart += bool(some.any()) and some.tolist() != won.tolist()
+        distinguished += bool(some.any()) and some.tolist() != won.tolist()
         choose(batch, int(batch.lists["own"][0]))
-    assert told_apart
+    assert distinguished
 
 
 def test_to_imagine_leaves_no_trace() -> None:
@@ -336,7 +336,7 @@ def test_to_imagine_leaves_no_trace() -> None:
     assert plain.states.tobytes() == imagined.states.tobytes()
 
 
-def test_a_step_may_be_paid_what_its_move_is_believed_to_win() -> None:
+def test_the_reward_may_be_the_estimated_advantage_of_the_move() -> None:
     choices: Any = {"scenario": asdict(opening("mixed").workload.scenario), "action": "moves", "futures": 2}
     env: Any = gymnasium.make("GPUCluster-v2", reward="rollout_advantage", count=1, **choices).unwrapped
     env.reset(seed=0)
@@ -353,7 +353,7 @@ def test_a_step_may_be_paid_what_its_move_is_believed_to_win() -> None:
     assert paid[-1] == 0
 
 
-def test_a_reward_that_there_is_not_is_refused() -> None:
+def test_an_unknown_reward_is_refused() -> None:
     with pytest.raises(
         ValueError, match="there is no reward 'jtc' among gain, jct, rollout_advantage; did you mean"
     ):

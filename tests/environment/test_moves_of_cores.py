@@ -21,7 +21,7 @@ STEPS = {"more_cores": 1.0, "fewer_cores": -1.0, "throttle": -0.1, "release": 0.
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("workload", ["mixed", "coda_mix"])
-def test_cores_are_moves_where_they_are_asked_for(workload: str, seed: int) -> None:
+def test_core_changes_are_moves_on_request(workload: str, seed: int) -> None:
     """Each has its stated effect and no other; cores change only by such a move, a start or a CPU job."""
     batch, rng = one(workload, cores=True), np.random.default_rng(seed)
     kinds: set[str] = set()
@@ -102,7 +102,7 @@ def test_an_agent_makes_them_as_a_policy_as_in_the_environment() -> None:
     assert {"divide", "more_cores", "fewer_cores"} <= kinds
 
 
-def test_without_being_asked_for_cores_are_no_moves() -> None:
+def test_core_changes_are_no_moves_by_default() -> None:
     batch = one("coda_mix")
     while batch.more[0]:
         assert not {move.kind for move in batch.moves(0)} & CORE_MOVES

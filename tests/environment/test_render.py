@@ -79,7 +79,7 @@ def test_a_job_keeps_its_colour_until_it_ends(tmp_path: Path) -> None:
     assert coloured(env.render()) < 0.02, "only the marks of the key are left"  # type: ignore[arg-type]
 
 
-def test_a_copy_goes_on_with_pictures_of_its_own(tmp_path: Path) -> None:
+def test_a_copy_renders_independently(tmp_path: Path) -> None:
     env = made(tmp_path, "rgb_array").unwrapped
     env.reset(seed=0)
     env.render()

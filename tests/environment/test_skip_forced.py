@@ -48,7 +48,7 @@ def after(env: GPUClusterEnv, action: int) -> tuple[np.ndarray, int]:
 @pytest.mark.parametrize(
     ("physics", "least"), [("memory,preemption,estimates", 100), ("none", 1), ("all", 100)]
 )
-def test_what_is_passed_over_is_no_choice(physics: str, least: int, tmp_path: Path) -> None:
+def test_skipped_instants_have_no_choice(physics: str, least: int, tmp_path: Path) -> None:
     """Jobs of hours with ticks every five minutes, unless estimates are exact: most instants are skipped."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster="1x8", drop_too_large=True)
     env = tiny.make(chosen, queue_slots=COUNT, running_slots=0)
@@ -71,7 +71,7 @@ def test_what_is_passed_over_is_no_choice(physics: str, least: int, tmp_path: Pa
 
 @pytest.mark.parametrize("physics", ["memory,preemption,estimates", "none", "all"])
 @pytest.mark.parametrize("cluster", ["1x8", "4x4"])
-def test_primitives_are_their_moves_and_what_is_passed_over(
+def test_primitives_equal_their_moves_and_the_skipped_time(
     cluster: str, physics: str, tmp_path: Path
 ) -> None:
     """Each action equals its moves made one by one, then time that passes to the next instant with a choice."""
@@ -122,19 +122,21 @@ def to_the_next_instant(episode: Episode, slots: Slots) -> None:
 
 @pytest.mark.parametrize("physics", ["memory,preemption,estimates", "none", "all"])
 @pytest.mark.parametrize("cluster", ["1x8", "4x4"])
-def test_what_is_kept_between_steps_is_what_is_found_anew(cluster: str, physics: str, tmp_path: Path) -> None:
+def test_cached_state_between_steps_equals_recomputed_state(
+    cluster: str, physics: str, tmp_path: Path
+) -> None:
     """Jobs in the slots, their start options and all features, at every step."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster=cluster, drop_too_large=True)
     env = tiny.make(chosen, queue_slots=8, running_slots=0)
     rng, steps, done = np.random.default_rng(1), 0, False
     env.reset(seed=0)
     while not done and steps < 400:
-        anew = Slots(8, 0)
-        anew.refresh(env.episode.states.copy(), 0, env.episode.jobs)
-        kept, width = env.batch._rows[0], len(anew.queue_part) - len(anew.queue_mask)
-        assert env.queue.tolist() == anew.queue.tolist()
-        assert env.action_masks()[:-1].tolist() == anew.queue_mask[:-1].tolist()
-        assert kept[:width].tolist() == anew.queue_part[:width].tolist()
+        recomputed = Slots(8, 0)
+        recomputed.refresh(env.episode.states.copy(), 0, env.episode.jobs)
+        kept, width = env.batch._rows[0], len(recomputed.queue_part) - len(recomputed.queue_mask)
+        assert env.queue.tolist() == recomputed.queue.tolist()
+        assert env.action_masks()[:-1].tolist() == recomputed.queue_mask[:-1].tolist()
+        assert kept[:width].tolist() == recomputed.queue_part[:width].tolist()
         own = env.own_choice
         picks = own if rng.random() < 0.7 else int(rng.choice(np.flatnonzero(env.action_masks())))
         *_, done, _, _ = env.step(picks)

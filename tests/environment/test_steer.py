@@ -53,7 +53,7 @@ def test_no_offset_is_the_default_run() -> None:
     assert batch.states[0].finish_s[:FEW].tolist() == found()[0].reference_finish_s.tolist()
 
 
-def test_an_offset_held_is_the_rule_with_that_weight() -> None:
+def test_a_constant_offset_is_the_rule_with_that_weight() -> None:
     """An action of 1 moves a weight by three times its scale."""
     scale = {each.name: each.scale for each in RULE_PARAMETERS}["price"]
     batch = SteerBatch(found(), 1, weights=("price",))
@@ -64,7 +64,7 @@ def test_an_offset_held_is_the_rule_with_that_weight() -> None:
     assert won != 0
 
 
-def test_from_another_base_no_offset_is_that_rule_and_won_is_told_over_the_default_one() -> None:
+def test_zero_offsets_of_another_base_are_that_rule_and_gains_refer_to_the_default() -> None:
     """Weights that are not steered are also the base's, in each window again."""
     base = {"most_slow": 1.5, "price": 4.0}
     batch = SteerBatch(found(), 1, weights=("price",), base_weights=base)
@@ -134,7 +134,7 @@ def test_gymnasium_finds_no_fault() -> None:
     check_env(SteerEnv(asdict(SCENARIO), count=2, privileged=True), skip_render_check=True)
 
 
-def test_what_is_seen_knows_no_truth_and_no_length() -> None:
+def test_observations_reveal_no_truth_and_no_length() -> None:
     """Different run times of future jobs, or fewer of them, change nothing at the first decision."""
     load = found()[0].workload
     later = load.jobs.copy()
@@ -182,8 +182,8 @@ def test_a_steered_policy_is_the_environment_played(
 ) -> None:
     """Inside the kernel, step by step, and in the environment: equal to the digit, also beyond the space's bounds."""
     load = windows(replace(SCENARIO, cluster=cluster, run_time_predictor=history), "train", 1)[0]
-    begun = [PreparedWindow(load)]
-    batch = SteerBatch(begun, 1, weights=weights)
+    prepared = [PreparedWindow(load)]
+    batch = SteerBatch(prepared, 1, weights=weights)
     direction = np.random.default_rng(0).normal(size=(len(LOAD), len(weights)))
 
     def choose(load: np.ndarray) -> np.ndarray:
@@ -195,12 +195,12 @@ def test_a_steered_policy_is_the_environment_played(
         batch.step(choose(batch.observe()[0])[None])
     steered = Steered(Offsets(Rule(), weights), batch.every, choose)
     for step_by_step in (False, True):
-        played = run(steered, begun[0].workload.episode(), step_by_step=step_by_step)
+        played = run(steered, prepared[0].workload.episode(), step_by_step=step_by_step)
         assert played.state.finish_s[:FEW].tolist() == batch.states[0].finish_s[:FEW].tolist()
     assert batch.final_info(0)[1] != 1
 
 
-def test_actions_may_begin_at_another_rule() -> None:
+def test_actions_may_be_offsets_from_another_rule() -> None:
     env = SteerEnv(asdict(SCENARIO), count=1, default_weights={"price": 2.0}, weights=("harm",))
     env.reset(seed=0)
     over = False
@@ -215,7 +215,7 @@ def test_actions_may_begin_at_another_rule() -> None:
 
 
 @pytest.mark.parametrize("weights", [("prize",), ("sharing",)], ids=str)
-def test_what_is_no_weight_is_refused(weights: tuple[str, ...]) -> None:
+def test_an_unknown_weight_is_refused(weights: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="unknown weight"):
         Offsets(Rule(), weights)
 

@@ -46,7 +46,7 @@ def test_a_batch_has_a_thread_at_least(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_fork_has_threads_of_its_own(tmp_path: Path) -> None:
+def test_a_fork_has_its_own_threads(tmp_path: Path) -> None:
     """A forked child has no threads of its parent's pool and would wait for them forever."""
     env = batch(tiny.scenario(tmp_path), "rule", 2)
     played(env, 2)

@@ -48,7 +48,7 @@ def at(info: dict[str, Any], i: int) -> dict[str, Any]:
     return {name: info[name][i] for name in names if info[f"_{name}"][i]}
 
 
-def assert_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
+def assert_equal_parts(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert one.keys() == other.keys()
     for name, value in one.items():
         assert np.array_equal(value, other[name]), name
@@ -64,9 +64,9 @@ def test_a_batch_is_single_environments(kind: dict[str, Any], physics: str, scen
     seen, info = many.reset(seed=11)
     seeds = member_seeds(11, COUNT)
     for i, env in enumerate(singles):
-        alone, told = env.reset(seed=seeds[i])
+        alone, alone_info = env.reset(seed=seeds[i])
         assert tiny.bits(alone) == tiny.bits(row(seen, i))
-        assert_alike(at(info, i), told)
+        assert_equal_parts(at(info, i), alone_info)
     over, episodes = [False] * COUNT, 0
     while episodes < 2 * COUNT:
         masks = many.action_masks()
@@ -74,13 +74,13 @@ def test_a_batch_is_single_environments(kind: dict[str, Any], physics: str, scen
         seen, rewards, terminated, truncated, info = many.step(actions)
         for i, env in enumerate(singles):
             if over[i]:
-                alone, told = env.reset()
-                wanted: Any = (alone, 0.0, False, False, told)
+                alone, alone_info = env.reset()
+                wanted: Any = (alone, 0.0, False, False, alone_info)
             else:
                 wanted = env.step(actions[i])
             found = row(seen, i), float(rewards[i]), bool(terminated[i]), bool(truncated[i])
             assert tiny.bits(found) == tiny.bits(wanted[:4])
-            assert_alike(at(info, i), wanted[4])
+            assert_equal_parts(at(info, i), wanted[4])
             assert many.action_masks()[i].tolist() == env.action_masks().tolist()
             over[i] = wanted[2] or wanted[3]
             if over[i]:
@@ -98,7 +98,7 @@ def observe_again(many: GPUClusterVectorEnv) -> None:
         batch_of(many).refresh(e)
 
 
-def test_the_mask_is_what_is_not_refused(scenario: dict[str, Any]) -> None:
+def test_the_mask_has_exactly_the_accepted_actions(scenario: dict[str, Any]) -> None:
     """Each action of each environment is tried from the same record."""
     many, rng = batch(scenario), np.random.default_rng(1)
     many.reset(seed=0)
@@ -125,7 +125,7 @@ def test_the_mask_is_what_is_not_refused(scenario: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_has_ended_begins_anew_as_declared(mode: str, scenario: dict[str, Any]) -> None:
+def test_ended_episodes_restart_as_declared(mode: str, scenario: dict[str, Any]) -> None:
     many, twin = batch(scenario, autoreset=mode), batch(scenario, autoreset="Disabled")
     assert many.metadata["autoreset_mode"] is AutoresetMode(mode)
     many.reset(seed=4)
@@ -138,21 +138,21 @@ def test_what_has_ended_begins_anew_as_declared(mode: str, scenario: dict[str, A
         last, *_, final = twin.step(actions)
         over = terminated | truncated
     twin.begin(np.flatnonzero(over).tolist())
-    begun = twin.observations()
+    restarted = twin.observations()
     i = int(over.argmax())
     if mode == "SameStep":
         assert tiny.bits(info["final_obs"][i]) == tiny.bits(last[i])
-        assert_alike(at(info["final_info"], i), at(final, i))
+        assert_equal_parts(at(info["final_info"], i), at(final, i))
         assert info["_final_obs"].tolist() == over.tolist()
     else:
         assert tiny.bits(seen) == tiny.bits(last)
         seen, rewards, *_ = many.step(actions)
         assert rewards[i] == 0.0
-    kept = last if mode == "Disabled" else begun
+    kept = last if mode == "Disabled" else restarted
     assert tiny.bits(seen[i]) == tiny.bits(kept[i])
 
 
-def test_single_environments_begin_anew_by_a_mask_as_in_gymnasium(scenario: dict[str, Any]) -> None:
+def test_a_mask_resets_single_environments_as_in_gymnasium(scenario: dict[str, Any]) -> None:
     """With autoreset disabled: those of the mask, with their own seeds; the others continue."""
     ours = batch(scenario, autoreset="Disabled")
     theirs: Any = gymnasium.make_vec(
@@ -172,11 +172,11 @@ def test_single_environments_begin_anew_by_a_mask_as_in_gymnasium(scenario: dict
         if terminated.any():
             mask, rounds = terminated, rounds + 1
             ours_now, info = ours.reset(seed=[7, 8, 9], options={"reset_mask": mask})
-            theirs_now, told = theirs.reset(seed=[7, 8, 9], options={"reset_mask": mask})
+            theirs_now, their_info = theirs.reset(seed=[7, 8, 9], options={"reset_mask": mask})
             assert tiny.bits(ours_now) == tiny.bits(theirs_now)
-            assert info["_window"].tolist() == told["_window"].tolist() == mask.tolist()
+            assert info["_window"].tolist() == their_info["_window"].tolist() == mask.tolist()
             for i in np.flatnonzero(mask).tolist():
-                assert_alike(at(info, i), at(told, i))
+                assert_equal_parts(at(info, i), at(their_info, i))
 
 
 def test_it_is_made_by_name(scenario: dict[str, Any]) -> None:
@@ -213,7 +213,7 @@ def test_the_first_legal_action_takes_the_place_of_an_illegal_one(scenario: dict
         assert info["illegal"].tolist() == [0, counted, 0]
 
 
-def test_what_was_seen_does_not_change_later(scenario: dict[str, Any]) -> None:
+def test_returned_observations_do_not_change_later(scenario: dict[str, Any]) -> None:
     many = batch(scenario)
     kept = [many.reset(seed=0)]
     then = [tiny.bits(kept[0])]
@@ -253,7 +253,7 @@ def test_a_member_is_the_single_environment_with_its_seed(scenario: dict[str, An
         assert alone.reset(seed=seed)[1]["window"] == many.window_numbers[i]
 
 
-def test_small_batches_of_a_whole_trace_are_alike(tmp_path: Path) -> None:
+def test_small_batches_of_a_full_trace_agree(tmp_path: Path) -> None:
     """On the same window, the environments share no mutable state."""
     many = batch(tiny.scenario(tmp_path), 2)
     many.reset(seed=0)
@@ -282,7 +282,7 @@ def test_it_means_the_same_with_the_compiler_off(tmp_path: Path) -> None:
     assert len(set(plain)) == 40
 
 
-def test_windows_whose_records_differ_in_size_are_refused() -> None:
+def test_windows_with_different_record_sizes_are_refused() -> None:
     """A job too large is dropped from one window of 513 jobs; records are sized for 512 or 4,096."""
     fields = {"jobs": 513, "cluster": "2x8", "drop_too_large": True, "all_windows": True, "seed": 1}
     with pytest.raises(ValueError, match="windows of 512 to 513 jobs cannot be batched"):

@@ -27,7 +27,7 @@ def bound(jobs: np.ndarray, gpus: int = 1, cluster: Cluster | None = None, **phy
 
 
 def episodes(seeds: range, count: int) -> Iterator[Episode]:
-    """Yield those that can run of some random episodes with so many jobs."""
+    """Yield random episodes with `count` jobs, skipping those with a job that can never run."""
     for seed in seeds:
         try:
             yield some(seed, count)
@@ -137,7 +137,7 @@ def types_are_as_fast_as_the_slowest(patch: pytest.MonkeyPatch) -> None:
 
 
 @planted
-def no_job_is_faster_than_as_asked(patch: pytest.MonkeyPatch) -> None:
+def no_job_is_faster_than_requested(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Episode, "fastest_s", property(lambda self: self.jobs["duration_s"].copy()))
 
 
@@ -148,7 +148,7 @@ def a_job_ends_its_whole_time_after_its_mean_moment(patch: pytest.MonkeyPatch) -
 
 
 @planted
-def who_has_most_to_do_is_served(patch: pytest.MonkeyPatch) -> None:
+def the_longest_job_is_served(patch: pytest.MonkeyPatch) -> None:
     sound = module._served
     patch.setattr(
         module, "_served", lambda submit, work, by_remaining: sound(submit, work[::-1], by_remaining=False)
@@ -200,7 +200,7 @@ def test_cpu_jobs_queue_for_cores() -> None:
     assert bound(jobs, cores=True) == pytest.approx((25 / 6 + 75 / 6) / 2 + 5)
 
 
-def test_jobs_that_leave_each_other_room_share() -> None:
+def test_jobs_that_fit_together_share() -> None:
     assert bound(work((0, 1, 10), (0, 1, 10), gpu_utilization=0.5), max_share=2) == 10
 
 
@@ -223,7 +223,7 @@ def test_an_elastic_job_has_its_best_width() -> None:
     assert bound(work((0, 1, 10), max_workers=2), 2) == 5
 
 
-def test_gpus_of_another_type_count_as_they_do_for_who_gains_most_there() -> None:
+def test_gpus_of_another_type_count_as_for_the_job_that_gains_most() -> None:
     """A V100 and half of one do 1.5 s a second: mean moments 10/3 and 10 s, and 5 s after each."""
     jobs = work((0, 1, 10), (0, 1, 10))
     jobs["type_speed"][:, 1] = 0.5
@@ -231,7 +231,7 @@ def test_gpus_of_another_type_count_as_they_do_for_who_gains_most_there() -> Non
     assert bound(jobs, cluster=types, typed=True) == pytest.approx((10 / 3 + 10) / 2 + 5)
 
 
-def test_the_gap_that_is_closed_is_a_share_of_what_could_be() -> None:
+def test_the_closed_gap_is_a_share_of_the_possible_gain() -> None:
     assert gap_closed(baseline=10, policy=7, bound=4) == 0.5
     assert gap_closed(baseline=10, policy=10, bound=4) == 0
     assert gap_closed(baseline=10, policy=4, bound=4) == 1

@@ -152,7 +152,7 @@ def test_the_legend_has_at_most_three_short_lines(
     assert "fifo's" not in " ".join(alone)
 
 
-def test_the_heading_says_that_estimates_are_exact(workloads: list[Workload]) -> None:
+def test_the_heading_notes_exact_estimates(workloads: list[Workload]) -> None:
     assert "estimates: exact" in table_notes.heading(workloads)
 
 

@@ -93,7 +93,7 @@ def test_the_table_has_the_default_numbers_of_windows() -> None:
     counts = {
         cell.workload: cell.windows for cell in table.kept_cells(ROOT) if cell.policy == table.REFERENCE
     }
-    assert counts == {name: table.WINDOWS.get(name, table.OTHERWISE) for name in counts}
+    assert counts == {name: table.WINDOWS.get(name, table.DEFAULT_WINDOWS) for name in counts}
 
 
 def test_that_command_runs() -> None:

@@ -51,7 +51,7 @@ def found(training: list[Workload], validation: list[Workload]) -> Outcome:
 # The search.
 
 
-def test_the_default_settings_come_first_and_then_each_of_the_grid_once() -> None:
+def test_candidates_are_the_defaults_and_then_each_grid_point_once() -> None:
     grid = {"a": (1, 2, 3), "b": ("x", "y")}
     first, *others = candidates(grid, seed=0)
     assert first == {}
@@ -136,7 +136,7 @@ def test_a_grid_that_changes_nothing_is_given_up(
     assert outcome.best == {}
 
 
-def test_two_processes_find_what_one_finds(
+def test_two_processes_give_the_results_of_one(
     found: Outcome, training: list[Workload], validation: list[Workload]
 ) -> None:
     assert search.search(threshold, MARGINS, training, validation, budget=10**6, processes=2) == found
@@ -172,12 +172,10 @@ def test_the_command_makes_no_test_window(tmp_path: Path, monkeypatch: pytest.Mo
     assert {load.window.split for load in seen} == {"train", "validation"}
 
 
-# The command and what it keeps.
+# The command and its files.
 
 
-def test_the_command_keeps_what_it_finds_the_same_each_time(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_is_reproducible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ["--workload", "xonar_mix", "--policy", "lucid", "--budget", "1000"]
     for name in ("one", "two"):
         tune.main([*args, "--out", str(tmp_path / name)])
@@ -189,7 +187,7 @@ def test_the_command_keeps_what_it_finds_the_same_each_time(
     assert "lucid" in capsys.readouterr().out
 
 
-def test_tuning_one_policy_leaves_what_was_found_of_others(tmp_path: Path) -> None:
+def test_tuning_a_policy_keeps_the_results_of_others(tmp_path: Path) -> None:
     for policy in ("muri", "lucid"):
         args = ["--workload", "xonar_mix", "--policy", policy, "--budget", "500", "--out", str(tmp_path)]
         tune.main(args)
@@ -208,7 +206,7 @@ def test_a_declared_grid_has_settings_that_the_policy_takes(name: str) -> None:
 
 
 @pytest.mark.parametrize("workload", KEPT)
-def test_what_is_kept_is_of_the_declared_grids_and_within_its_budget(workload: str) -> None:
+def test_stored_settings_are_in_the_grids_and_within_the_budget(workload: str) -> None:
     kept = json.loads((tune.FOLDER / f"{workload}.json").read_text(encoding="utf-8"))
     assert kept["best"] == min(kept["policies"], key=lambda name: kept["policies"][name]["validation"])
     for name, each in kept["policies"].items():
@@ -247,27 +245,27 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_best_stands_beside_the_default(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_best_is_compared_with_the_default(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ["--policy", "tuned", "--workload", "xonar_mix", "--windows", "2", "--out", str(kept / "out")]
     assert main(args) == 0
     out, notes = capsys.readouterr().out, (kept / "out" / "notes.txt").read_text(encoding="utf-8")
     rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
     assert rows[rows.index("tuned:lucid") :][:6] == ["tuned:lucid", "lucid", "fifo", "sjf", "srtf", "las"]
-    told = (
+    expected = (
         "lucid with limits = (0.5, 0.8), found on training windows of xonar_mix with 1,000 simulated events."
     )
-    assert told in notes
+    assert expected in notes
     assert (kept / "out" / "tuned_lucid" / "jobs.csv").is_file()
 
 
-def test_settings_found_on_windows_of_an_earlier_version_say_so(kept: Path) -> None:
+def test_settings_from_windows_of_an_earlier_version_are_marked(kept: Path) -> None:
     assert not baselines.tuned("xonar_mix").earlier
     file = kept / "tuned" / "xonar_mix.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"streams": VERSION - 1}), encoding="utf-8")
     assert baselines.tuned("xonar_mix").description.endswith(", searched on windows of an earlier version.")
 
 
-def test_tuning_anew_keeps_nothing_of_an_earlier_version(tmp_path: Path) -> None:
+def test_tuning_again_drops_results_of_an_earlier_version(tmp_path: Path) -> None:
     args = ["--workload", "xonar_mix", "--budget", "500", "--out", str(tmp_path)]
     tune.main([*args, "--policy", "muri"])
     file = tmp_path / "xonar_mix.json"
@@ -285,7 +283,7 @@ def test_a_run_folder_of_a_tuned_policy_gives_its_choices_again(kept: Path) -> N
     assert one == two
 
 
-def test_constants_stand_beside_union(
+def test_constants_are_compared_with_union(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = {"streams": VERSION, "physics": "all", "episodes": 4321, "weights": {"price": 1.5}}
@@ -296,11 +294,11 @@ def test_constants_stand_beside_union(
     out, notes = capsys.readouterr().out, (tmp_path / "out" / "notes.txt").read_text(encoding="utf-8")
     rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
     assert rows[rows.index("constants") :][:3] == ["constants", "union", "fifo"]
-    told = (
+    expected = (
         "constants: union with price = 1.5, found on training windows of xonar_mix under --physics all in 4,321 "
         "simulated episodes."
     )
-    assert told in notes
+    assert expected in notes
 
 
 @pytest.mark.parametrize(
@@ -319,7 +317,7 @@ def test_constants_stand_beside_union(
         (("--policy", "constants", "--jobs", "9"), "--policy constants requires .* name it with --workload"),
     ],
 )
-def test_what_is_not_tuned_is_refused_in_words(
+def test_untuned_names_are_refused_with_a_message(
     kept: Path, args: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*args, "--out", str(kept / "out")]) == 2

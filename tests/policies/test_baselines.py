@@ -1,4 +1,4 @@
-"""Every policy that does not learn finishes its work, is found by its name, and does what its paper claims.
+"""Every baseline finishes its jobs, is found by name, and acts as its paper claims.
 
 `A 0-10` means that A runs from 0 to 10; jobs are named A, B, C ... in the order of the list.
 """
@@ -174,7 +174,7 @@ def test_easy_fills_gaps_without_delaying_the_head() -> None:
     assert finishes(named("fifo"), work, uniform(1, 4)) == [10, 37, 7, 27]
 
 
-def test_random_starts_in_any_order_and_pauses_nobody() -> None:
+def test_random_starts_in_any_order_and_pauses_no_job() -> None:
     work = jobs((0, 1, 10), (1, 1, 10), (1, 1, 10), (1, 1, 10))
     orders = set()
     for seed in range(60):

@@ -92,7 +92,7 @@ def test_they_are_on_windows(workload: str, new: Any, plain: Any) -> None:
 
 
 @pytest.mark.parametrize("new", [Aiturbo, Optimus, partial(Optimus, error=0.5), Gavel])
-def test_a_copy_goes_on_as_the_original(new: Any) -> None:
+def test_a_copy_continues_like_the_original(new: Any) -> None:
     episode, policy = lively(0), new()
     while episode.view.now < 2000.0:
         assert episode.advance()

@@ -94,7 +94,7 @@ def effective(played: Episode) -> float:
 
 
 def tuned(busy_at: Callable[[float], float], windows: int, seed: int) -> int:
-    """Return the cores that a job wants after some windows with what it wants, read with a monitor's error."""
+    """Return the cores that a job wants after several windows with its wanted cores and noisy readings."""
     rng = np.random.default_rng(seed)
     curve = Curve(3)
     for window in range(windows):
@@ -145,7 +145,7 @@ def throttled(played: Episode) -> Iterator[tuple[int, float]]:
         yield move.job, move.level
 
 
-def begun(work: np.ndarray, cluster: tuple[int, int, int]) -> Episode:
+def started(work: np.ndarray, cluster: tuple[int, int, int]) -> Episode:
     """Return an episode in which all jobs of the first instant run, on the first node."""
     played = episode(work, cluster)
     played.advance()
@@ -156,7 +156,7 @@ def begun(work: np.ndarray, cluster: tuple[int, int, int]) -> Episode:
     return played
 
 
-def test_the_heaviest_is_throttled_first_and_released_when_there_is_room() -> None:
+def test_the_heaviest_job_is_throttled_first_and_released_when_bandwidth_is_free() -> None:
     """A node gives 200 GB/s; A draws 20 on a GPU, B 170 until it ends at 100, C 120: B and C go down together."""
     work = jobs(
         {"gbs_each": 20},
@@ -164,7 +164,7 @@ def test_the_heaviest_is_throttled_first_and_released_when_there_is_room() -> No
         on_cpu(4, gbs_each=120),
         on_cpu(1, submit_s=5000),
     )
-    played = begun(work, (1, 1, 16))
+    played = started(work, (1, 1, 16))
     steps = list(throttled(played))
     assert [job for job, _ in steps[:3]] == [1, 1, 1]
     levels = played.view.jobs.throttle
@@ -175,8 +175,8 @@ def test_the_heaviest_is_throttled_first_and_released_when_there_is_room() -> No
     assert list(throttled(played))[-1] == (2, 1.0)
 
 
-def test_nobody_is_throttled_without_gpus_to_protect() -> None:
-    played = begun(jobs(on_cpu(4, gbs_each=170), on_cpu(4, gbs_each=170)), (1, 1, 16))
+def test_no_job_is_throttled_without_gpus_to_protect() -> None:
+    played = started(jobs(on_cpu(4, gbs_each=170), on_cpu(4, gbs_each=170)), (1, 1, 16))
     assert list(throttled(played)) == []
 
 
@@ -208,14 +208,14 @@ def test_a_cpu_job_borrows_the_reserve_and_gives_it_back_by_shrinking() -> None:
     assert 3600 < played.state.finish_s[0] <= 3600 + 600 / 2
 
 
-def test_who_came_last_shrinks_first() -> None:
+def test_the_last_job_shrinks_first() -> None:
     work = jobs(on_cpu(4), on_cpu(4, submit_s=10), {"submit_s": 600, "num_gpus": 2, "input_core_s": 6.0})
     recorder = recorded(Coda(), episode(work))
     assert recorder.held[10.0] == [4, 4]
     assert recorder.held[600.0] == [2, 2, 3]
 
 
-def test_a_job_with_gpus_gives_back_what_exceeds_its_reserve() -> None:
+def test_a_job_with_gpus_returns_cores_beyond_its_reserve() -> None:
     """A grows to the eight cores a GPU that it can use; B asks for six of sixteen, and A keeps five for each."""
     work = jobs({"num_gpus": 2, "input_core_s": 8.0, "duration_s": 7200}, on_cpu(6, submit_s=1800))
     played = episode(work, (1, 2, 16))
@@ -226,7 +226,7 @@ def test_a_job_with_gpus_gives_back_what_exceeds_its_reserve() -> None:
     assert played.state.wait_s[1] == 0
 
 
-def test_without_arrays_a_cpu_job_waits_for_what_is_left_over() -> None:
+def test_without_arrays_a_cpu_job_waits_for_remaining_cores() -> None:
     work = jobs({"num_gpus": 2, "input_core_s": 8.0, "duration_s": 7200}, on_cpu(6, submit_s=1800))
     played = episode(work, (1, 2, 16))
     run(Coda(arrays=False), played)
@@ -298,7 +298,7 @@ def test_fixed_cores_gives_each_job_three() -> None:
     assert recorder.held[0.0] == [3, 3, 2]
 
 
-def test_fixed_cores_takes_what_a_node_has_for_each_gpu() -> None:
+def test_fixed_cores_takes_the_cores_per_gpu_of_a_node() -> None:
     recorder = recorded(FixedCores(), episode(jobs({}, {}), (1, 2, 4)))
     assert recorder.held[0.0] == [2, 2]
 
@@ -339,7 +339,7 @@ def test_fitgpp_displaces_the_long_job_of_least_score(pauses: tuple[float, ...],
     ]
 
 
-def test_fitgpp_pauses_nobody_twice_and_nobody_for_a_long_job() -> None:
+def test_fitgpp_pauses_no_job_twice_and_none_for_a_long_job() -> None:
     work = jobs(
         {"pause_s": 10},
         {"submit_s": 50},

@@ -23,7 +23,7 @@ PARTS = [
 
 
 class Beside:
-    """A policy that does what both forms say, fails where they differ, and remembers what it did."""
+    """Policy that compares both forms, fails if they differ, and records its actions."""
 
     def __init__(self, **parts: Any) -> None:
         self.plain, self.policy = CodaByHand(**parts), Coda(**parts)
@@ -38,7 +38,7 @@ class Beside:
 
 @pytest.mark.parametrize("parts", PARTS, ids=str)
 @pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "philly_exclusive"])
-def test_the_compiled_form_does_what_the_plain_one_does(workload: str, parts: dict[str, Any]) -> None:
+def test_the_compiled_policy_equals_the_plain_one(workload: str, parts: dict[str, Any]) -> None:
     both = Beside(**parts)
     load = one_window(workload)
     beside = run(both, load.episode())

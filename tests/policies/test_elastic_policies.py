@@ -53,7 +53,7 @@ def until(policy: Policy, episode: Episode, time: float) -> list[Any]:
     return made
 
 
-# Room.
+# Search for GPUs.
 
 
 def room(episode: Episode, order: list[int], movable: dict[int, Shape] | None = None) -> Room:
@@ -69,7 +69,7 @@ def test_the_first_shape_that_fits_is_granted() -> None:
 
 
 @pytest.mark.parametrize(("servers", "granted"), [(1, Grant(Shape(2, 1), (1, 3))), (0, None)])
-def test_a_job_with_servers_is_spread_where_no_node_has_room(servers: int, granted: Grant | None) -> None:
+def test_a_job_with_servers_is_spread_if_it_fits_on_no_node(servers: int, granted: Grant | None) -> None:
     """A and B hold a GPU of each node; without servers a gang that a node could hold waits for one."""
     two = Cluster("two", (2, 2), (16.0, 16.0), (32, 32))
     episode = begin({}, {}, {"num_gpus": 2, "servers": servers}, cluster=two)
@@ -156,7 +156,7 @@ def test_a_server_is_added_where_exchange_binds() -> None:
     assert until(policy, episode, 240) == [(240, Resize(0, placement=Placement((0,), servers=3)))]
 
 
-def test_an_unpredictable_job_gets_what_it_asks_for() -> None:
+def test_an_unpredictable_job_gets_its_requested_shape() -> None:
     episode = begin(UNSURE | {"num_gpus": 2})
     policy = Aiturbo()
     assert moves(policy, episode) == [Start(0, Placement((0, 1)))]
@@ -169,7 +169,7 @@ def test_an_unpredictable_job_gets_what_it_asks_for() -> None:
     [({"predictable": "none"}, False), ({"elastic": False}, False), ({"predictable": "all"}, True)],
 )
 @pytest.mark.usefixtures("exact")
-def test_who_is_adjusted_can_be_chosen(choices: dict[str, Any], grows: bool) -> None:
+def test_the_adjusted_jobs_can_be_selected(choices: dict[str, Any], grows: bool) -> None:
     for kind in SURE, UNSURE:
         episode = begin(kind)
         policy = Aiturbo(**choices)
@@ -234,7 +234,7 @@ def lively(seed: int, **choices: Any) -> Episode:
 
 @pytest.mark.parametrize("new", [Aiturbo, Optimus, lambda: Aiturbo(servers_on_gpus=True)])
 @pytest.mark.parametrize("seed", range(3))
-def test_only_who_gets_another_shape_or_other_gpus_is_restarted(new: Any, seed: int) -> None:
+def test_only_jobs_with_another_shape_or_other_gpus_restart(new: Any, seed: int) -> None:
     episode, policy, restarts = lively(seed), new(), 0
     while not episode.done:
         while not isinstance(action := policy(episode.view), Wait):
@@ -285,7 +285,7 @@ def test_the_same_seed_gives_the_same_ends(new: Any) -> None:
     ],
 )
 @pytest.mark.usefixtures("exact")
-def test_a_worker_goes_to_whose_time_it_cuts_most(
+def test_a_worker_goes_to_the_job_with_the_largest_saving(
     gpus: int, jobs: list[dict[str, Any]], shares: list[int]
 ) -> None:
     episode = begin(*jobs, cluster=Cluster("one", (gpus,), (16.0,), (32,)))

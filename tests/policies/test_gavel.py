@@ -1,4 +1,4 @@
-"""Shares of time on types of GPUs are those of the linear program, and rounds give jobs what is theirs.
+"""Shares of time on GPU types solve the linear program, and rounds give jobs their shares.
 
 `A 0-10` means that A runs from 0 to 10; jobs are named A, B, C ... in the order of the list. Pauses are free if no
 others are named.
@@ -120,7 +120,7 @@ def test_the_job_that_loses_least_by_the_slow_type_is_sent_there() -> None:
     assert given == pytest.approx(np.array([[a, 1], [a, 1], [1 - a, 0], [1 - a, 0]]) / 2, abs=1e-5)
 
 
-def test_where_gpus_are_alike_shares_are_equal() -> None:
+def test_shares_are_equal_on_equal_gpus() -> None:
     assert shares(np.ones(5), np.ones((5, 1)), np.array([2])) == pytest.approx(np.full((5, 1), 0.4))
 
 
@@ -135,7 +135,7 @@ def test_no_time_is_left_over_that_a_job_could_use() -> None:
     assert shares(np.array([1, 2]), np.ones((2, 1)), np.array([4])) == pytest.approx(np.ones((2, 1)))
 
 
-def test_who_cannot_run_anywhere_takes_nothing_from_others() -> None:
+def test_a_job_that_cannot_run_takes_no_share() -> None:
     given = shares(np.ones(3), np.array([[1, 0], [0, 0], [1, HALF]]), np.array([1, 1]))
     assert (given[1] == 0).all()
     assert given[A, 0] + given[C, 0] == pytest.approx(1)
@@ -165,7 +165,7 @@ def test_time_received_comes_to_the_shares() -> None:
     assert received == pytest.approx(np.array([[7, 5], [5, 7]]) / 12, abs=0.01)
 
 
-def test_jobs_on_alike_gpus_take_turns() -> None:
+def test_jobs_on_equal_gpus_take_turns() -> None:
     episode = Episode(jobs(*[(0, 1, 1e6)] * 5, pause=1), cluster("1x2"), exact=True)
     until(episode, Gavel(), 500 * ROUND_S)
     assert episode.view.jobs.attained_s / episode.view.now == pytest.approx([0.4] * 5, abs=0.01)
@@ -193,7 +193,7 @@ def test_a_running_job_moves_to_the_faster_gpu_in_the_round_after_it_is_free() -
     assert episode.state.resizes[:2].tolist() == [0, 1]
 
 
-def test_gangs_are_on_one_type_and_nobody_is_paused_between_rounds() -> None:
+def test_gangs_use_one_type_and_no_job_is_paused_between_rounds() -> None:
     work = windows(replace(named("two_types"), jobs=100), "train", 1)[0]
     policy = Watched()
     run(policy, work.episode())

@@ -23,7 +23,7 @@ A, B, C, D, E = range(5)
 NODE = uniform(1, 4)
 
 
-def begun(work: np.ndarray, cluster: Cluster, held: Sequence[tuple[int, ...]], **choices: Any) -> Episode:
+def started(work: np.ndarray, cluster: Cluster, held: Sequence[tuple[int, ...]], **choices: Any) -> Episode:
     """Return an episode at 100 s, at which the first jobs have run on these GPUs, or on the first node, since 0."""
     episode = Episode(work, cluster, exact=True, **choices)
     episode.advance()
@@ -67,7 +67,7 @@ def test_the_fewest_are_paused_and_the_last_in_order(
 ) -> None:
     """Of four GPUs A holds two, B and C one each; D comes at 100."""
     work = jobs((0, 2, 1000), (0, 1, 1000), (0, 1, 1000), (100, wanted, 10), pause=5)
-    episode = begun(work, NODE, [(0, 1), (2,), (3,)])
+    episode = started(work, NODE, [(0, 1), (2,), (3,)])
     moves = granted(episode, order)
     assert paused(moves) == victims
     assert [move.job for move in moves if isinstance(move, Start)] == ([D] if victims else [])
@@ -76,7 +76,7 @@ def test_the_fewest_are_paused_and_the_last_in_order(
 def test_gpus_that_are_being_freed_are_kept_for_the_job_they_are_freed_for() -> None:
     """A and B pause -105; C has both reserved, so that D, which comes at 101, does not start before it has ended."""
     work = jobs((0, 1, 1000), (0, 1, 1000), (100, 2, 10), (101, 1, 10), pause=5)
-    episode = begun(work, uniform(1, 2), [(0,), (1,)])
+    episode = started(work, uniform(1, 2), [(0,), (1,)])
     assert paused(granted(episode, [C, A, B])) == [A, B]
     episode.apply(Wait())
     episode.advance()
@@ -89,35 +89,35 @@ def test_gpus_that_are_being_freed_are_kept_for_the_job_they_are_freed_for() -> 
 def test_no_other_job_is_paused_while_pauses_in_flight_suffice() -> None:
     """A, with two GPUs, pauses for C at 100 and D takes the other; only for E another job must pause."""
     work = jobs((0, 2, 1000), (0, 2, 1000), (100, 1, 10), (100, 1, 10), (100, 1, 10), pause=5)
-    episode = begun(work, NODE, [(0, 1), (2, 3)])
+    episode = started(work, NODE, [(0, 1), (2, 3)])
     moves = granted(episode, [C, D, E, B, A])
     assert [type(move).__name__ for move in moves] == ["Preempt", "Start", "Start", "Preempt", "Start"]
     assert paused(moves[:3]) == [A]
 
 
-def test_between_rounds_nobody_is_paused() -> None:
-    episode = begun(jobs((0, 4, 1000), (100, 1, 10)), NODE, [(0, 1, 2, 3)])
+def test_no_job_is_paused_between_rounds() -> None:
+    episode = started(jobs((0, 4, 1000), (100, 1, 10)), NODE, [(0, 1, 2, 3)])
     assert granted(episode, [B, A], pausing=False) == []
 
 
 def test_whole_nodes_are_cleared_for_a_gang_beyond_one() -> None:
     """Three nodes of two: A and B share the first, C and D have one each and come last. E takes these two."""
     work = jobs((0, 1, 1000), (0, 1, 1000), (0, 2, 1000), (0, 2, 1000), (100, 4, 10), pause=5)
-    episode = begun(work, uniform(3, 2), [(0,), (1,), (2, 3), (4, 5)])
+    episode = started(work, uniform(3, 2), [(0,), (1,), (2, 3), (4, 5)])
     moves = granted(episode, [E, C, D, A, B])
     assert paused(moves) == [C, D]
     assert moves[-1] == Start(E, Placement((2, 3, 4, 5)))
 
 
-def test_of_equal_nodes_the_one_whose_job_is_last_is_cleared() -> None:
-    episode = begun(jobs((0, 1, 1000), (0, 1, 1000), (100, 1, 10)), uniform(2, 1), [(0,), (1,)])
+def test_of_equal_nodes_that_of_the_last_job_is_cleared() -> None:
+    episode = started(jobs((0, 1, 1000), (0, 1, 1000), (100, 1, 10)), uniform(2, 1), [(0,), (1,)])
     assert paused(granted(episode, [C, A, B])) == [B]
 
 
 def test_a_job_that_shares_a_gpu_is_not_paused() -> None:
     """A and B share the first GPU, and A has the second too; C, which comes before them, has the third."""
     work = jobs((0, 2, 1000), (0, 1, 1000), (0, 1, 1000), (100, 1, 10))
-    episode = begun(work, uniform(1, 3), [(0, 1), (0,), (2,)], physics=Physics(max_share=2))
+    episode = started(work, uniform(1, 3), [(0, 1), (0,), (2,)], physics=Physics(max_share=2))
     assert paused(granted(episode, [D, C, A, B])) == [C]
 
 
@@ -130,13 +130,13 @@ def with_cores(work: np.ndarray, *cores: float) -> np.ndarray:
 def test_no_job_is_paused_where_the_cores_would_not_do(cores: float, victims: list[int]) -> None:
     """A has the only GPU and one of ten cores, the CPU job B six."""
     work = with_cores(jobs((0, 1, 1000), (0, 0, 1000), (100, 1, 10)), 1, 6, cores)
-    episode = begun(work, uniform(1, 1, cores=10), [(0,), ()], physics=Physics(cores=True))
+    episode = started(work, uniform(1, 1, cores=10), [(0,), ()], physics=Physics(cores=True))
     assert paused(granted(episode, [C, A, B])) == victims
 
 
 def test_no_job_is_paused_for_a_cpu_job() -> None:
     work = with_cores(jobs((0, 1, 1000), (0, 0, 1000), (100, 0, 10)), 4, 4, 4)
-    episode = begun(work, uniform(1, 1, cores=8), [(0,), ()], physics=Physics(cores=True))
+    episode = started(work, uniform(1, 1, cores=8), [(0,), ()], physics=Physics(cores=True))
     assert granted(episode, [C, A, B]) == []
 
 

@@ -1,4 +1,4 @@
-"""Policies for jobs of fixed size that work in rounds, by history or by size alone, do what they say, and no more.
+"""Policies for jobs of fixed size, by rounds, by history or by size alone, act as documented.
 
 `A 0-10` means that A runs from 0 to 10; jobs are named A, B, C ... in the order of the list. Pauses are free if no
 others are named.
@@ -86,7 +86,7 @@ def test_least_service_first_pays_where_a_few_jobs_are_most_of_the_work() -> Non
     assert srtf < tiresias < 0.85 * fifo
 
 
-def test_least_service_first_costs_where_jobs_are_alike() -> None:
+def test_least_service_first_loses_on_equal_jobs() -> None:
     fifo, tiresias = means([alike()], "fifo", Tiresias)
     assert tiresias > 1.1 * fifo
 
@@ -110,7 +110,7 @@ def test_an_index_needs_some_sizes() -> None:
     assert indices(sizes, fewest=4)[1] == 1 / 1750
 
 
-def test_gittins_lets_alike_jobs_run_to_their_ends() -> None:
+def test_gittins_lets_equal_jobs_run_to_completion() -> None:
     """Before the first has ended the profiles say as much; LAS makes them take turns."""
     assert finishes(Gittins(), alike(), NODE) == finishes(named("fifo"), alike(), NODE)
     gittins, tiresias = means([alike()], Gittins, Tiresias)
@@ -146,7 +146,7 @@ def test_gittins_learns_from_the_jobs_that_have_ended() -> None:
 
 
 def test_gittins_has_nothing_to_learn_where_sizes_have_no_memory() -> None:
-    """Exponential run times: what a job has run says nothing about what is left."""
+    """Exponential run times: attained service carries no information about remaining time."""
     rng = np.random.default_rng(3)
     works = [
         jobs(*zip(np.cumsum(rng.exponential(1100, 200)), [1] * 200, rng.exponential(4000, 200), strict=True))
@@ -201,7 +201,7 @@ def test_a_new_user_is_taken_for_anybody_and_a_new_size_at_its_profile() -> None
 # Themis.
 
 
-def test_a_lease_is_kept_and_then_goes_to_who_is_treated_worst() -> None:
+def test_a_lease_is_kept_and_then_goes_to_the_worst_treated_job() -> None:
     """B waits for A's lease of 1200 s, to the round at 100 + 5 x 240: A 0-1300, B 1300-2300, A 2300-11000."""
     work = jobs((0, 1, 10_000), (100, 1, 1000))
     assert finishes(Themis(), work, uniform(1, 1)) == [11_000, 2300]

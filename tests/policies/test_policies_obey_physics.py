@@ -1,4 +1,4 @@
-"""Every policy finishes every job with all physics on, as a plain account of it foretells, and breaks no law."""
+"""Every policy finishes every job with all physics on, in agreement with a plain account and all invariants."""
 
 import pytest
 

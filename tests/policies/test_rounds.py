@@ -14,7 +14,7 @@ from tests.simulator.test_rule import one_window
 
 
 class Beside:
-    """A policy that does what both forms say, fails where they differ, and remembers what it did."""
+    """Policy that compares both forms, fails if they differ, and records its actions."""
 
     def __init__(self, plain: Policy, policy: Policy) -> None:
         self.plain, self.policy = plain, policy
@@ -42,7 +42,7 @@ CHOICES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 @pytest.mark.parametrize("workload", ["mixed", "busy", "philly", "aiturbo_ps"])
-def test_the_compiled_form_does_what_the_plain_one_does(workload: str, choices: dict[str, Any]) -> None:
+def test_the_compiled_policy_equals_the_plain_one(workload: str, choices: dict[str, Any]) -> None:
     load = one_window(workload, jobs=60)
     both = Beside(RoundsByHand(LevelsByHand(**choices)), Tiresias(**choices))
     played = run(both, load.episode())
@@ -59,6 +59,6 @@ def test_a_requested_order_is_carried_out_as_in_plain_python(workload: str) -> N
     assert ends(run(Gittins(), load.episode())) == ends(played)
 
 
-def test_there_are_only_so_many_levels() -> None:
+def test_the_number_of_levels_is_limited() -> None:
     with pytest.raises(ValueError, match="9 limits of queues: at most 8"):
         Tiresias(limits=tuple(map(float, range(1, 10))))

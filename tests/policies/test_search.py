@@ -1,4 +1,4 @@
-"""The compiled searches that policies ask find what plain Python finds, in any state.
+"""Compiled searches of policies give the results of plain Python in any state.
 
 A cluster is filled and emptied at random; at each instant every search is compared with its form in `tests.accounts`.
 """
@@ -38,16 +38,16 @@ def drawn(rng: np.random.Generator) -> np.ndarray:
 
 
 class Comparing:
-    """A policy that starts and pauses at random, once every search has found what Python finds."""
+    """Random policy that compares every search with its plain form at each decision."""
 
     def __init__(self, seed: int, compare: Callable[[View, np.random.Generator], bool]) -> None:
         self.rng, self.compare, self.instant = np.random.default_rng(seed), compare, -1
-        self.told = 0  # comparisons that were of something
+        self.substantial = 0  # comparisons with a result
 
     def __call__(self, view: View) -> Action:
         if view.instant != self.instant:
             self.instant = view.instant
-        self.told += self.compare(view, self.rng)
+        self.substantial += self.compare(view, self.rng)
         running = view.preemptible
         if len(running) and self.rng.random() < 0.15:
             return Preempt(int(self.rng.choice(running)))
@@ -60,7 +60,7 @@ class Comparing:
         )
 
     def start(self, view: View) -> Start | None:
-        """Start a job on free GPUs, or beside others, or where pauses are under way."""
+        """Return a start on free GPUs, next to other jobs, or on GPUs that are being freed."""
         job = int(self.rng.choice(view.queue))
         groups = sharing_by_hand.open_groups(view).gpus
         kinds = [np.flatnonzero(view.gpus.num_jobs == 0), *groups, view.gpus.node * 0 + np.arange(10)]
@@ -73,15 +73,15 @@ class Comparing:
 
 
 def simulated(seed: int, share: int, compare: Callable[[View, np.random.Generator], bool]) -> int:
-    """Return how many comparisons of something there were in a random episode."""
+    """Return the number of comparisons with a result in a random episode."""
     work, physics = drawn(np.random.default_rng(seed)), Physics(max_share=share, cores=bool(seed % 2))
     policy = Comparing(seed, compare)
     run(policy, Episode(work, UNEVEN, exact=bool(seed % 3), physics=physics))
-    return policy.told
+    return policy.substantial
 
 
 def few(rng: np.random.Generator, jobs: np.ndarray) -> list[int]:
-    """Return one of some jobs, another at each decision: plain Python takes a while for all of a long queue."""
+    """Return a random job, since plain Python is slow for all jobs of a long queue."""
     chosen: list[int] = rng.permutation(jobs)[:1].tolist()
     return chosen
 
@@ -99,7 +99,7 @@ def same_starts(view: View, rng: np.random.Generator) -> bool:
 
 
 def same_joins(view: View, rng: np.random.Generator) -> bool:
-    """Compare groups, who may join them, and the cheapest start."""
+    """Compare groups, their possible members, and the cheapest start."""
     order = np.array([job for job in rng.permutation(view.queue).tolist() if not view.just_paused(job)], int)
     groups, knows = sharing_by_hand.open_groups(view), bool(rng.random() < 0.7)
     left = view.gpus.unclaimed_memory_gib if knows else np.full(len(view.gpus.node), np.inf)
@@ -126,12 +126,12 @@ def same_joins(view: View, rng: np.random.Generator) -> bool:
 
 
 def same_room(view: View, rng: np.random.Generator) -> bool:
-    """Compare the cheapest victims, the room by one of them, and the wait for room."""
+    """Compare the cheapest victims, the GPUs freed by a single victim, and the wait for GPUs."""
     queue = view.queue[view.jobs.num_gpus[view.queue] > 0]
     victims = rng.permutation(room_by_hand.alone(view, view.preemptible))[: rng.integers(1, 9)]
     effort = view.jobs.remaining_s + view.jobs.loading_s
     cost = rng.choice([1.0, 2.0, 3.0], len(effort))
-    told = False
+    substantial = False
     for job in few(rng, queue):
         found, expected = (
             search.room_for(view, job, victims, cost),
@@ -140,18 +140,18 @@ def same_room(view: View, rng: np.random.Generator) -> bool:
         assert (found and tuple(found)) == (expected and tuple(expected))
         wait = room_by_hand.time_until(view, job, room_by_hand.free_at(view, effort))
         assert search.wait_for_room(view, job) == wait
-        told |= expected is not None and len(expected.victims) > 0
+        substantial |= expected is not None and len(expected.victims) > 0
     there = room_by_hand.ledger(view, victims)
     single = ((job, room_by_hand.room_of_one(view, job, victims, there)) for job in queue.tolist())
     free_to_start = ((job, room) for job, room in single if room and not view.just_paused(job))
     job, room = next(free_to_start, (-1, None))
     found_one = search.room_by_one(view, queue, victims)
     assert (found_one and (found_one[0], *found_one[1])) == (room and (job, *room))
-    return told
+    return substantial
 
 
 def same_grants(view: View, rng: np.random.Generator) -> bool:
-    """Compare the first moves of a pass, and the room before some jobs, on some nodes."""
+    """Compare the first moves of a pass, and the GPUs available before some jobs on some nodes."""
     order = rng.permutation(np.concatenate((view.queue, view.running)))
     wanted = view.jobs.num_gpus[order] + np.where(rng.random(len(order)) < 0.3, view.jobs.servers[order], 0)
     requests = list(map(grants_by_hand.Request, order.tolist(), wanted.tolist()))
@@ -170,7 +170,7 @@ def same_grants(view: View, rng: np.random.Generator) -> bool:
 
 @pytest.mark.parametrize("compare", [same_starts, same_joins, same_room, same_grants])
 @pytest.mark.parametrize("seed", range(4))
-def test_compiled_searches_find_what_python_finds(
+def test_compiled_searches_equal_those_in_python(
     seed: int, compare: Callable[[View, np.random.Generator], bool]
 ) -> None:
     assert simulated(seed, 3, compare) > 5

@@ -1,4 +1,4 @@
-"""Policies that let jobs share GPUs never wait for nothing, and choose partners as their papers say.
+"""Policies that co-locate jobs never wait needlessly, and choose partners as in their papers.
 
 `A 0-10` means that A runs from 0 to 10; jobs are named A, B, C ... in the order of the list. GPUs have 32 GiB.
 """
@@ -195,7 +195,7 @@ def test_xonar_looks_behind_a_head_that_does_not_fit() -> None:
     assert ends(play(partial(PackedFifo, strict=True), work)) == [100, 200, 200]
 
 
-def test_xonar_goes_on_after_it_found_nobody_who_fits() -> None:
+def test_xonar_continues_after_finding_no_partner() -> None:
     """B does not fit beside A. The place is still there for C when B runs: A 0-100, B 100-300, C 150-250."""
     work = jobs((0, 1, 100, 0.3, 20), (0, 1, 200, 0.3, 20), (150, 1, 100, 0.3, 10))
     assert ends(play(Xonar, work)) == [100, 300, 250]
@@ -212,7 +212,7 @@ def test_memory_is_counted_on_each_gpu(gpus: int, each: float, together: bool) -
         assert not episode.state.oom_restarts[:2].any()
 
 
-def test_xonar_judges_by_who_is_there_now() -> None:
+def test_xonar_decides_by_the_current_jobs() -> None:
     """A (r = 9) ends and B (1/9) is there: of C (1), D (1/9) and E (9) the best partner is E."""
     duties = zip([100, 900, 900, 900, 900], [0.9, 0.1, 0.5, 0.1, 0.9], strict=True)
     work = jobs(*[(0, 1, duration, duty, 4) for duration, duty in duties])
@@ -248,7 +248,7 @@ def test_fifo_blind_starts_jobs_that_cannot_run_together() -> None:
 
 
 @pytest.mark.parametrize("new", [FifoBlind, PackedFifo])
-def test_fifo_takes_empty_gpus_first_and_then_those_with_fewest_jobs(new: New) -> None:
+def test_fifo_prefers_empty_gpus_and_then_those_with_fewest_jobs(new: New) -> None:
     """A and B take a GPU each; C joins A; D joins B, which has fewer."""
     view = at_first(new, jobs(*[(0, 1, 100, 0.2, 4)] * 4), PAIR, Physics(max_share=3))
     assert view.gpus.jobs.tolist() == [[0, 2, -1], [1, 3, -1]]

@@ -1,4 +1,4 @@
-"""The model of speed that AITurbo and Optimus fit to profiles foretells no nonsense, and little that is wrong."""
+"""The speed model that AITurbo and Optimus fit to profiles predicts plausible and accurate speeds."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def test_each_job_is_profiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked_for == [1, 0]
 
 
-def test_its_table_is_what_it_foretells() -> None:
+def test_its_predictions_are_those_of_its_table() -> None:
     view, speeds = begin({"servers": 1, "sync_gb": 0.1}).view, Speeds()
     table = speeds.table(view, 0)
     assert table[0][1] == np.inf

@@ -1,4 +1,4 @@
-"""`union` uses each of its four levers where it pays, and none that is switched off."""
+"""`union` uses each of its four levers if it pays, and none that is disabled."""
 
 from dataclasses import replace
 from functools import cache
@@ -174,7 +174,7 @@ def test_jobs_that_do_not_fit_together_do_not_share() -> None:
     assert finishes(Rule(preemption=False), work, 1, max_share=2) == [1000, 2000]
 
 
-def test_a_job_alone_starts_with_more_workers_than_it_asks_for() -> None:
+def test_a_job_alone_starts_with_more_workers_than_requested() -> None:
     """Without any loss two workers do 1000 s of one in 500 s."""
     work = jobs((0, 1, 1000), most=2)
     assert finishes(Rule(), work, 8) == pytest.approx([500], rel=1e-6)

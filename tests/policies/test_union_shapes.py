@@ -1,4 +1,4 @@
-"""`union` gives jobs as many servers as help, and fast GPUs to the first jobs in order."""
+"""`union` gives jobs the useful number of servers, and fast GPUs to the first jobs in order."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The shape of the sources: import order, the home of each library, file lengths; every offender is listed."""
+"""Architecture of the sources: import order, uses of libraries, file lengths; failures list every offender."""
 
 import ast
 import subprocess
@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = "gpu_cluster_gym."
 COMMANDS = ("train_agent", "evaluate")
-ROOMS = (
+LAYERS = (
     ("traces",),
     ("simulator",),
     ("workloads",),
@@ -23,11 +23,11 @@ ROOMS = (
     ("experiments",),
     COMMANDS,
 )
-"""Each may import what stands before it; those that stand together do not know each other."""
-RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
+"""Layers: a subpackage may import those of earlier layers, but no other one of its own layer."""
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
-COMPILER, CALLED = "_compile and its like", "calls and its like"
-KERNEL_ROOMS = (
+COMPILER, CALLED = "private modules", "public modules"
+KERNEL_LAYERS = (
     (COMPILER,),
     ("cluster",),
     ("rankings",),
@@ -36,7 +36,7 @@ KERNEL_ROOMS = (
     ("rounds", "moves"),
     (CALLED,),
 )
-"""Those of `simulator/kernel/`, likewise; what has no room there is the compiler, or else is called from outside."""
+"""Layers of `simulator/kernel/`; modules outside its subpackages are the compiler, or are called from outside."""
 
 HOME = {
     "torch": ("agents/",),
@@ -60,8 +60,8 @@ FILE_BUDGET = 800
 
 @cache
 def product() -> tuple[str, ...]:
-    """Return the paths, from the root, of the sources of the rooms and the two commands."""
-    inside = [path for room in RANK for path in (ROOT / room).rglob("*.py")]
+    """Return the paths, from the root, of the sources of the subpackages and the two commands."""
+    inside = [path for name in RANK for path in (ROOT / name).rglob("*.py")]
     commands = [ROOT / f"{command}.py" for command in COMMANDS]
     return tuple(sorted(str(path.relative_to(ROOT)) for path in (*inside, *commands)))
 
@@ -80,7 +80,7 @@ def tree(path: str) -> ast.Module:
 
 @cache
 def imports(path: str) -> tuple[str, ...]:
-    """Return the dotted name of everything a file imports, inside functions and for type checking too."""
+    """Return the dotted name of every import of a file, including those in functions and for type checking."""
     return tuple(_imports(path))
 
 
@@ -95,13 +95,13 @@ def _imports(path: str) -> Iterator[str]:
                 yield owner(path)
 
 
-def room(name: str) -> str:
+def first_part(name: str) -> str:
     """Return the first part of a dotted name."""
     return name.partition(".")[0]
 
 
 def owner(path: str) -> str:
-    """Return the room or command that a file belongs to."""
+    """Return the subpackage or command that a file belongs to."""
     return Path(path).parts[0].removesuffix(".py")
 
 
@@ -120,41 +120,41 @@ def public_without_docstring(path: str) -> Iterator[str]:
                 holders.append(node)
 
 
-def test_every_package_is_named_for_the_installation() -> None:
+def test_every_package_is_installed() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     folders = {Path(path).parent.as_posix() for path in product() if "/" in path}
     named = {f"{PACKAGE}{folder.replace('/', '.')}" for folder in folders}
     assert {PACKAGE.rstrip("."), *named} == set(settings["tool"]["setuptools"]["packages"])
 
 
-def test_every_room_has_something_to_read() -> None:
+def test_every_subpackage_has_sources() -> None:
     assert {owner(path) for path in product()} == set(RANK)
 
 
-def test_imports_point_one_way() -> None:
+def test_imports_follow_the_layers() -> None:
     def may(path: str, name: str) -> bool:
-        here, there = owner(path), room(name)
+        here, there = owner(path), first_part(name)
         return there not in RANK or here == there or RANK[there] < RANK[here]
 
     assert [(path, name) for path in product() for name in imports(path) if not may(path, name)] == []
 
 
-def test_rooms_of_the_kernel_point_one_way() -> None:
-    rank = {room: rank for rank, rooms in enumerate(KERNEL_ROOMS) for room in rooms}
+def test_imports_in_the_kernel_follow_the_layers() -> None:
+    rank = {name: rank for rank, layer in enumerate(KERNEL_LAYERS) for name in layer}
 
-    def kernel_room(parts: Sequence[str]) -> str:
+    def kernel_layer(parts: Sequence[str]) -> str:
         inside = parts[2] if len(parts) > 2 else ""
         return inside if inside in rank else COMPILER if inside.startswith("_") else CALLED
 
     def may(path: str, name: str) -> bool:
-        here, there = kernel_room(Path(path).with_suffix("").parts), kernel_room(name.split("."))
+        here, there = kernel_layer(Path(path).with_suffix("").parts), kernel_layer(name.split("."))
         return not name.startswith("simulator.kernel.") or here == there or rank[there] < rank[here]
 
     inside = [path for path in product() if path.startswith("simulator/kernel/")]
     assert [(path, name) for path in inside for name in imports(path) if not may(path, name)] == []
 
 
-def test_what_begins_with_an_underscore_stays_in_its_room() -> None:
+def test_private_modules_are_imported_in_their_subpackage_only() -> None:
     def private(path: str, name: str) -> bool:
         parts = name.split(".")
         return parts[0] in RANK and parts[0] != owner(path) and any(part.startswith("_") for part in parts)
@@ -163,27 +163,29 @@ def test_what_begins_with_an_underscore_stays_in_its_room() -> None:
 
 
 def test_the_product_does_not_import_its_tests() -> None:
-    assert [path for path in product() if TESTING & {room(name) for name in imports(path)}] == []
+    assert [path for path in product() if TESTING & {first_part(name) for name in imports(path)}] == []
 
 
-def test_each_library_stays_in_its_room() -> None:
+def test_each_library_is_imported_in_its_subpackages_only() -> None:
     def astray(path: str, library: str) -> bool:
         return library in HOME and not path.startswith(HOME[library])
 
-    assert [(path, name) for path in product() for name in imports(path) if astray(path, room(name))] == []
+    assert [
+        (path, name) for path in product() for name in imports(path) if astray(path, first_part(name))
+    ] == []
 
 
-def test_pandas_stops_where_arrays_begin() -> None:
+def test_the_kernel_does_not_import_pandas() -> None:
     places = [path for path in product() if path.startswith(WITHOUT_PANDAS)]
-    assert [path for path in places if "pandas" in map(room, imports(path))] == []
+    assert [path for path in places if "pandas" in map(first_part, imports(path))] == []
 
 
-def test_a_file_tells_one_story() -> None:
+def test_files_keep_the_line_budget() -> None:
     lengths = {path: len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in everything()}
     assert {path: length for path, length in lengths.items() if length > FILE_BUDGET} == {}
 
 
-def test_every_public_name_explains_itself() -> None:
+def test_every_public_name_has_a_docstring() -> None:
     assert [name for path in product() for name in public_without_docstring(path)] == []
 
 
@@ -197,13 +199,13 @@ def test_only_commands_print() -> None:
 
 
 def loaded_by(code: str) -> set[str]:
-    """Return the libraries that a fresh interpreter has loaded after running some code."""
+    """Return the libraries that a new interpreter has loaded after running some code."""
     code = f"{code}; import sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 
-def test_a_heuristic_does_not_wait_for_torch() -> None:
+def test_heuristics_do_not_load_torch() -> None:
     loaded = loaded_by(
         "from gpu_cluster_gym import baselines; [baselines.load(name) for name in baselines.names()]"
     )
@@ -217,9 +219,9 @@ def test_flags_are_read_before_anything_heavy_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_loads_nothing_heavy_but_what_reads_flags(command: str) -> None:
+def test_help_loads_no_heavy_library(command: str) -> None:
     line = [sys.executable, "-X", "importtime", f"{command}.py", "--help"]
-    told = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stderr
-    loaded = {each.rpartition("|")[2].strip().partition(".")[0] for each in told.splitlines()}
+    times = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stderr
+    loaded = {each.rpartition("|")[2].strip().partition(".")[0] for each in times.splitlines()}
     assert loaded & {"torch", "pandas", "numba", "scipy", "matplotlib"} == set()
     assert "tyro" in loaded, "this test would notice"

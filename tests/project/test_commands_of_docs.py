@@ -1,4 +1,4 @@
-"""Every command that the README and the docs show runs, at a small size, or is on a short list with the reason."""
+"""Every command in the README and the docs runs at a small size, or is on a short list with the reason."""
 
 import argparse
 import re
@@ -42,38 +42,38 @@ SMALL = {
     "train_agent.py": "--jobs 12 --all-windows --windows 2 --validation-windows 1 --test-windows 1 --seeds 1 "
     "--num-envs 2 --total-timesteps 24 --n-steps 12 --validate-every 24 --batch-size 24 --processes 1",
 }
-"""What is appended to a command here, in place of such flags of its own."""
-MOST_WINDOWS = 4
-"""So many windows are left as they are, since later commands of a page draw them."""
+"""Flags that replace those of a command."""
+MAX_WINDOWS = 4
+"""Up to this number, windows are not reduced, since later commands of a page draw them."""
 STEPS = 64
-"""In place of the steps of an example that learns."""
+"""Maximum steps of a training example."""
 SMALLER = {"learn(2_048)": f"learn({STEPS})", "n_steps=256": f"n_steps={STEPS}"}
-"""In place of such text in a file that a page tells to write."""
+"""Replacements in files that a page asks the reader to write."""
 
 READ_ONLY = {
     "benchmarks.": "minutes to hours",
     "lookahead": "minutes a window",
     "--paper": "minutes",
-    "--action moves --init-from constants": "of a workload as it is, not of a smaller one",
-    "--protocol": "nine shifts beside the windows",
-    "--domain-randomization": "an environment for each shift, and its windows to validate on",
-    "--config agents/shipped/all": "twelve workloads, with their windows to validate on",
-    "--policy all --full-trace": "all are run for the README",
+    "--action moves --init-from constants": "constants exist for the full workload only",
+    "--protocol": "nine shifts in addition to the windows",
+    "--domain-randomization": "an environment and validation windows for each shift",
+    "--config agents/shipped/all": "twelve workloads with validation windows",
+    "--policy all --full-trace": "the README runs all policies",
     "--policy all runs/": "the same",
     "docs.examples.train.vectors": "test_training_examples runs it",
 }
-"""In commands whose flags are read and that are not run, and why."""
+"""Text of commands that are not run, only parsed, and the reason."""
 NOT_TRIED = {
     "pip": "it installs",
-    "python3": "it makes the environment to install into",
-    ".": "it is for a shell that somebody types in",
-    "tensorboard": "it serves until it is stopped",
-    "git": "the repository's address is its user's",
+    "python3": "it creates the environment to install into",
+    ".": "it is for an interactive shell",
+    "tensorboard": "it runs until it is stopped",
+    "git": "the address of the repository is up to the user",
 }
 
 
 class Command(NamedTuple):
-    """A command of a page, without its comment."""
+    """Command of a page, without its comment."""
 
     page: str
     words: tuple[str, ...]
@@ -83,7 +83,7 @@ class Command(NamedTuple):
 
 
 def commands(page: Path) -> list[Command]:
-    """Return the commands in the code blocks of a page, of a loop the first round."""
+    """Return the commands in the code blocks of a page; of a loop, the first iteration."""
     text = re.sub(r"\\\n\s*", "", page.read_text(encoding="utf-8"))
     lines: list[str] = []
     language: str | None = None
@@ -96,7 +96,7 @@ def commands(page: Path) -> list[Command]:
 
 
 def unrolled(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Return the words of those lines that are commands, with what a loop around them sets."""
+    """Yield the words of each line that is a command, with the variable of a surrounding loop replaced."""
     given: tuple[str, str] | None = None
     for line in lines:
         if found := re.fullmatch(r"for (\w+) in (\S+) .*; do", line):
@@ -104,7 +104,7 @@ def unrolled(lines: Sequence[str]) -> Iterator[list[str]]:
         elif line == "done":
             given = None
         elif line.split()[:1] and line.split()[0] in PROGRAMS:
-            line = re.sub(r"\[--[^]]*\]", "", line)  # what may be added
+            line = re.sub(r"\[--[^]]*\]", "", line)  # optional flags
             yield shlex.split(line.replace(f"${given[0]}", given[1]) if given else line, comments=True)
 
 
@@ -113,7 +113,7 @@ for _page in PAGES:
     for _each in commands(_page):
         _FIRST.setdefault(_each.words, _each)
 ALL = list(_FIRST.values())
-"""Each once, where it stands first."""
+"""Each distinct command, at its first occurrence."""
 
 
 def has(command: Command, words: dict[str, str]) -> bool:
@@ -130,13 +130,13 @@ RUN = {
 }
 
 
-OF_USERS = re.compile(r"mylab(\.|$)|docs\.examples\.train\.")
-"""Modules that keep what they have loaded, and so are imported anew on every page, as by every command."""
+USER_MODULES = re.compile(r"mylab(\.|$)|docs\.examples\.train\.")
+"""Modules that are imported again on every page, since they cache a loaded agent."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Go to a folder where modules of one's own are found, and are forgotten afterwards."""
+    """Change to a folder from which user modules are imported, and forget them afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     forget()
@@ -145,7 +145,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    for name in [name for name in sys.modules if OF_USERS.match(name)]:
+    for name in [name for name in sys.modules if USER_MODULES.match(name)]:
         del sys.modules[name]
 
 
@@ -156,18 +156,18 @@ def test_commands_of_a_page_run_one_after_another(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    write_what_is_told(page, folder)
+    write_files_of_pages(page, folder)
     for command in RUN[page]:
         code = run(list(command.words), monkeypatch)
         assert code == 0, f"{command}\n{capsys.readouterr().err}"
 
 
-def write_what_is_told(page: str, folder: Path) -> None:
-    """Write the modules that a page tells to write, or else those of other pages; a log, and an agent."""
+def write_files_of_pages(page: str, folder: Path) -> None:
+    """Write the modules in the pages, those of this page last; a log, and an agent."""
     crowd(folder / "jobs.csv", count=30)
     shutil.copytree(SHIPPED / FOR_ALL, folder / "runs" / "train-..." / "best")
     (folder / "mylab").mkdir()
-    for each in sorted(PAGES, key=lambda path: path.name == page):  # the page's own last
+    for each in sorted(PAGES, key=lambda path: path.name == page):  # this page overrides others
         text = each.read_text(encoding="utf-8")
         for name, code in re.findall(
             r"^```python\n# (mylab/\w+\.py)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
@@ -191,21 +191,21 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
             forget()
             runpy.run_module(module, run_name="__main__")
             return 0
-    raise AssertionError(f"what to do with {words}?")
+    raise AssertionError(f"unknown command {words}")
 
 
 def small(args: Sequence[str], command: str) -> list[str]:
-    """Return the arguments with those of a small size in place of their own."""
-    asked = dict(pairs(shlex.split(SMALL[command])))
+    """Return the arguments of a command with those of a small size."""
+    wanted = dict(pairs(shlex.split(SMALL[command])))
     own = pairs(args)
-    few = [words for flag, words in own if flag == "--windows" and int(words[0]) <= MOST_WINDOWS]
-    asked |= {"--windows": few[0]} if few and command == "evaluate.py" else {}
-    kept = [(flag, words) for flag, words in own if flag not in asked]
-    return [word for flag, words in (*kept, *asked.items()) for word in (flag, *words) if word]
+    few = [words for flag, words in own if flag == "--windows" and int(words[0]) <= MAX_WINDOWS]
+    wanted |= {"--windows": few[0]} if few and command == "evaluate.py" else {}
+    kept = [(flag, words) for flag, words in own if flag not in wanted]
+    return [word for flag, words in (*kept, *wanted.items()) for word in (flag, *words) if word]
 
 
 def pairs(args: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return each flag with the words behind it, and those before the first behind none."""
+    """Return each flag with its values; values before the first flag have an empty flag."""
     found: list[tuple[str, list[str]]] = [] if args[0].startswith("--") else [("", [])]
     for word in args:
         if word.startswith("--"):
@@ -220,7 +220,7 @@ class Read(Exception):  # noqa: N818 - no error: a command's flags have been rea
 
 
 @pytest.mark.parametrize("command", [each for each in ALL if has(each, READ_ONLY)], ids=str)
-def test_flags_of_what_takes_long_are_read(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_of_slow_commands_are_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     parse = argparse.ArgumentParser.parse_args
 
     def parse_alone(parser: argparse.ArgumentParser, *args: Any) -> NoReturn:
@@ -240,17 +240,17 @@ def test_flags_of_what_takes_long_are_read(command: Command, monkeypatch: pytest
             assert find_spec(module)
 
 
-def test_targets_of_make_are_there() -> None:
+def test_targets_of_make_exist() -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    asked = {each.words[1] for each in ALL if each.words[0] == "make"}
-    assert "train" in asked
-    assert asked <= targets
+    used = {each.words[1] for each in ALL if each.words[0] == "make"}
+    assert "train" in used
+    assert used <= targets
 
 
-def test_nothing_is_excused_without_need() -> None:
-    """What is on a list stands in some command, so that the lists stay as short as they are."""
-    said = [" ".join(each.words) for each in ALL]
-    assert {word for word in READ_ONLY if not any(word in each for each in said)} == set()
+def test_every_exception_is_needed() -> None:
+    """Each entry of the lists occurs in some command."""
+    texts = [" ".join(each.words) for each in ALL]
+    assert {word for word in READ_ONLY if not any(word in each for each in texts)} == set()
     pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert {text for text in SMALLER if text not in pages} == set()
     assert {each.words[0] for each in ALL} <= {"python", "make", "gpu-cluster-gym", *NOT_TRIED}

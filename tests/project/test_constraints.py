@@ -1,4 +1,4 @@
-"""The versions that `make` installs are written down, within the bounds that are asked for, and fit every machine."""
+"""constraints.txt pins every version that `make` installs, within the bounds of pyproject.toml, for all platforms."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ PINNED = {canonicalize_name(name): version for name, version in (line.split("=="
 
 @pytest.fixture
 def asked() -> list[Requirement]:
-    """Return what the project asks for, with the extras that `make` installs."""
+    """Return the requirements of the project, with the extras that `make` installs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = (project["optional-dependencies"][name] for name in ("train", "dev"))
     return [Requirement(line) for lines in (project["dependencies"], *extras) for line in lines]
@@ -25,12 +25,12 @@ def test_lines_are_names_and_versions_alone() -> None:
     assert [line for line in LINES if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line)] == []
 
 
-def test_everything_asked_for_is_written_down_within_its_bounds(asked: list[Requirement]) -> None:
+def test_every_requirement_is_pinned_within_its_bounds(asked: list[Requirement]) -> None:
     outside = [
         str(need) for need in asked if not need.specifier.contains(PINNED[canonicalize_name(need.name)])
     ]
     assert outside == []
 
 
-def test_what_only_some_machines_can_have_is_not_written_down() -> None:
+def test_platform_specific_packages_are_not_pinned() -> None:
     assert [name for name in PINNED if name.startswith(("nvidia", "cuda", "triton"))] == []

@@ -1,4 +1,4 @@
-"""What `docs/your_own_policy.md` shows is what the files in `docs/examples/` hold, and those run."""
+"""Code in `docs/your_own_policy.md` equals the files in `docs/examples/`, which run."""
 
 import json
 import re
@@ -148,7 +148,7 @@ FOLDERS: tuple[str, ...] = (
     "simulator",
 )
 FOLDERS += ("tests", "traces", "workloads")
-PLACEHOLDERS = ("NAME", "mine")  # names of files that a reader is told to write
+PLACEHOLDERS = ("NAME", "mine")  # names of files that readers write
 
 
 def test_every_file_that_the_docs_name_exists() -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.project.test_architecture import RANK
 
-FOLDERS = sorted(room for room in RANK if (ROOT / room).is_dir())
+FOLDERS = sorted(name for name in RANK if (ROOT / name).is_dir())
 SITE_PACKAGES = sysconfig.get_path("purelib")
 
 

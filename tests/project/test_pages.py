@@ -1,4 +1,4 @@
-"""Pages of the site that are made of the code say what the code says, and its notebooks run."""
+"""Generated pages of the site agree with the code, and the notebooks run."""
 
 import json
 import re
@@ -23,9 +23,9 @@ NOTEBOOKS = {
     "look_at_a_run": {"JOBS": 12},
     "train_and_compare": {"STEPS": 32, "WINDOWS": 2},
 }
-"""Of each notebook the sizes with which it is run here, in place of its own."""
-SAID_ELSEWHERE = {"margin", "exponent", "sharing", "preemption", "sizing", "cores"}
-"""Settings that the docstring of a ranking, or of the rule, tells of together with others."""
+"""Smaller sizes with which each notebook is run in this test."""
+DESCRIBED_TOGETHER = {"margin", "exponent", "sharing", "preemption", "sizing", "cores"}
+"""Settings that the docstring of a ranking, or of the rule, describes in one sentence."""
 
 
 def empty_cells(page: str, column: str) -> list[str]:
@@ -43,24 +43,24 @@ def empty_cells(page: str, column: str) -> list[str]:
     return found
 
 
-def test_every_policy_has_a_page_that_says_what_each_setting_is() -> None:
+def test_every_policy_has_a_page_that_describes_each_setting() -> None:
     pages = policies.pages()
     assert set(pages) == {f"policies/{name}.md" for name in ("index", *baselines.names())}
-    wanting = {path: set(empty_cells(page, "is")) - SAID_ELSEWHERE for path, page in pages.items()}
+    wanting = {path: set(empty_cells(page, "meaning")) - DESCRIBED_TOGETHER for path, page in pages.items()}
     assert {path: names for path, names in wanting.items() if names} == {}
     assert "`margin_s` | minimum gain, s | `0.0` | `0.0`, `60.0`" in pages["policies/xion.md"]
     assert "| mixed | 0.686 |" in pages["policies/xion.md"]
 
 
-def test_every_column_says_what_it_is() -> None:
+def test_every_column_is_described() -> None:
     (page,) = columns.pages().values()
-    assert empty_cells(page, "is") == []
+    assert empty_cells(page, "meaning") == []
     for name in ("submit_s", "free_memory_gib", "mean_jct_s", "max_share", "exploration"):
         assert re.search(rf"^\| \**`{name}`", page, re.MULTILINE), name
 
 
-def test_tables_of_the_environments_page_are_those_of_the_code() -> None:
-    """`python -m docs.pages.environment` writes them anew."""
+def test_tables_of_the_environment_page_match_the_code() -> None:
+    """`python -m docs.pages.environment` generates the tables."""
     assert filled(environment.PAGE, environment.TABLES) == environment.PAGE.read_text(encoding="utf-8")
 
 
@@ -72,17 +72,17 @@ def test_the_page_has_every_entry_of_an_info(kind: str, tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, tiny.mixed(0).head(8), physics="all")
     env: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", scenario=chosen, **keywords)
     _, info = env.reset(seed=0)
-    told, over = set(info), False
+    entries, over = set(info), False
     while not over:
         _, _, done, cut, info = env.step(env.action_space.sample())
-        told, over = told | set(info), done or cut
-    assert told <= documented
-    assert {"mean_jct_s", "jct_ratio"} <= told or cut
+        entries, over = entries | set(info), done or cut
+    assert entries <= documented
+    assert {"mean_jct_s", "jct_ratio"} <= entries or cut
 
 
 @pytest.mark.parametrize("name", ["mixed", "quick", "xonar_mix"])
-def test_windows_of_the_benchmark_are_those_that_are_scored(name: str) -> None:
-    """`python -m docs.pages.benchmark` writes them anew."""
+def test_windows_of_the_benchmark_page_match_the_scored_ones(name: str) -> None:
+    """`python -m docs.pages.benchmark` generates the table."""
     assert f"| {' | '.join(benchmark.row(name))} |" in benchmark.PAGE.read_text(encoding="utf-8")
 
 
@@ -94,14 +94,14 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == written | {f"notebooks/{name}.md" for name in NOTEBOOKS}
 
 
-def test_the_first_page_leads_to_every_other() -> None:
+def test_the_index_links_to_every_other_page() -> None:
     linked = set(re.findall(r"\]\(([\w/]+\.\w+)\)", (DOCS / "index.md").read_text(encoding="utf-8")))
     others = {path.name for path in DOCS.glob("*.md")} - {"index.md"}
     assert others | {f"notebooks/{name}.ipynb" for name in NOTEBOOKS} <= linked
     assert [link for link in linked if not (DOCS / link).exists()] == []
 
 
-def test_the_api_names_what_there_is() -> None:
+def test_the_names_of_the_api_pages_exist() -> None:
     for _, _, named in api.PAGES.values():
         for name in (f"gpu_cluster_gym.{each}" for each in named):
             module, _, attribute = name.rpartition(".")
@@ -113,9 +113,9 @@ def test_the_api_names_what_there_is() -> None:
 
 @cache
 def notebooks() -> dict[str, str]:
-    """Return the page of each notebook, or what went wrong.
+    """Return the page of each notebook, or the traceback of its failure.
 
-    In a process of their own: what talks to a notebook's process leaves sockets open, which are warned of.
+    They run in a separate process, since the notebook client leaves sockets open, which raise warnings.
     """
     code = f"""
 import json, traceback
@@ -141,7 +141,7 @@ def test_a_notebook_runs(name: str) -> None:
     assert re.search(r"^<table", page, re.MULTILINE), "a table"
 
 
-def test_notebooks_are_kept_without_what_they_print() -> None:
+def test_notebooks_are_kept_without_outputs() -> None:
     assert {file.stem for file in (DOCS / "notebooks").glob("*.ipynb")} == set(NOTEBOOKS)
     for file in (DOCS / "notebooks").glob("*.ipynb"):
         text = file.read_text(encoding="utf-8")

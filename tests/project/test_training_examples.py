@@ -1,4 +1,4 @@
-"""The examples of `docs/examples/train/` learn, save, and are then policies that the command scores."""
+"""Examples in `docs/examples/train/` learn, save an agent, and are then policies for `evaluate.py`."""
 
 import re
 from dataclasses import replace
@@ -19,13 +19,13 @@ from tests.conftest import ROOT
 FOLDER = ROOT / "docs" / "examples" / "train"
 PAGE = ROOT / "docs" / "train_and_score.md"
 LEARN = ("sb3_steer", "sb3_ppo", "sb3_dqn", "maskable_ppo", "one_file")
-LONGEST = 120  # lines
+MAX_LINES = 120  # lines
 STEPS = 16
 
 
 @pytest.fixture
 def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return a scenario of a few jobs; what is saved goes to a folder of the test's own."""
+    """Return a scenario of a few jobs; agents are saved to a temporary folder."""
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
     return tiny.scenario(tmp_path, tiny.jobs(12))
@@ -53,10 +53,10 @@ def test_an_example_learns_and_is_a_policy(
     assert table["finish_s"].notna().all()
 
 
-def test_what_an_agent_does_on_average_stands_beside_it(
+def test_the_constant_action_control_is_reported_with_the_agent(
     chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is the mean of what is done in windows, and the control plays as the environment with one action."""
+    """The control plays the mean action over windows, like the environment with a constant action."""
     module = example("sb3_steer", chosen, monkeypatch)
     for size in ("ENVIRONMENTS", "ROLLOUT"):
         monkeypatch.setattr(module, size, 4)
@@ -89,9 +89,7 @@ def played(action: np.ndarray) -> Any:
     return env.results()
 
 
-def test_what_is_scored_is_what_the_environment_plays(
-    chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_are_those_of_the_environment(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     module = example("one_file", chosen, monkeypatch)
     network = module.Network(
         *(
@@ -125,11 +123,11 @@ def test_examples_are_short_and_on_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert {name for name in names if f"docs/examples/train/{name}.py" not in text} == set()
     for name in names:
-        assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= LONGEST
+        assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= MAX_LINES
 
 
 def test_blocks_of_the_page_run(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that define an agent; the folder that it would be loaded from is not there, so nothing is loaded."""
+    """The blocks define agents; their folders do not exist, so nothing is loaded."""
     for block in re.findall(
         r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     ):

@@ -28,7 +28,7 @@ def running_on(s: Any, gpu: int, *phases: int) -> Any:
 
 
 @instead_of(speed.crowding_on)
-def who_loads_or_pauses_slows_too(s, jobs, gpu, victim, sound=speed.crowding_on):
+def loading_or_pausing_jobs_slow_others(s, jobs, gpu, victim, sound=speed.crowding_on):
     here = running_on(s, gpu, *range(DONE))
     phases = s.phase.copy()
     s.phase[here] = RUNNING
@@ -57,7 +57,7 @@ def a_job_waits_for_itself(s, jobs, gpu, victim, sound=speed.crowding_on):
 
 
 @instead_of(speed.crowding_on)
-def all_on_a_gpu_wait_alike(s, jobs, gpu, victim, sound=speed.crowding_on):
+def all_jobs_on_a_gpu_wait_equally(s, jobs, gpu, victim, sound=speed.crowding_on):
     return max(sound(s, jobs, gpu, job) for job in running_on(s, gpu) or [victim])
 
 
@@ -120,7 +120,7 @@ def a_link_is_there_for_each(s, jobs, job, setting, burden, sound=speed.sync_tim
 
 
 @instead_of(speed.sync_time)
-def what_is_exchanged_goes_round_memory(s, jobs, job, setting, burden, sound=speed.sync_time):
+def exchange_bypasses_memory(s, jobs, job, setting, burden, sound=speed.sync_time):
     return sound(s, jobs, job, setting, burden._replace(pressure=1.0))
 
 

@@ -1,4 +1,4 @@
-"""Faults to plant into the physics: what is done wrong after which call, and where accounts then differ."""
+"""Faults to plant into the physics: each changes the state after a call, so that a named account differs."""
 
 from collections.abc import Callable
 
@@ -60,18 +60,18 @@ def memory_does_not_grow(now, before, jobs):
 
 
 @planted_in("advance", found_by="progress")
-def nobody_speeds_up_as_a_neighbour_ends(now, before, jobs):
+def no_job_speeds_up_when_a_neighbour_ends(now, before, jobs):
     if len(just_done(now, before)):
         forget_changes(now)
 
 
 @planted_in("pause", "resize", found_by="progress")
-def nobody_changes_speed_when_something_is_done(now, before, jobs, *passed):
+def no_job_changes_speed_after_an_action(now, before, jobs, *passed):
     forget_changes(now)
 
 
 @planted_in("advance", found_by="progress")
-def nobody_slows_down_as_a_neighbour_has_loaded(now, before, jobs):
+def no_job_slows_down_when_a_neighbour_has_loaded(now, before, jobs):
     if ((before.phase == LOADING) & (now.phase == RUNNING)).any():
         forget_changes(now)
 
@@ -110,7 +110,7 @@ def a_resize_costs_a_restart(now, before, jobs, job, cores):
 
 
 @planted_in("advance", found_by="free cores")
-def a_resized_job_gives_back_what_it_asked_for(now, before, jobs):
+def a_resized_job_returns_its_requested_cores(now, before, jobs):
     for job in just_done(now, before):
         seats = np.flatnonzero(before.job_in == job)
         nodes = now.gpu_node[seats // MAX_SHARE]
@@ -124,13 +124,13 @@ def the_core_kept_for_a_gpu_is_not_given_with_it(now, before, jobs, *passed):
 
 
 @planted_in("start_as", "advance", found_by="progress")
-def what_is_lost_is_kept(now, before, jobs, *passed):
+def lost_work_is_kept(now, before, jobs, *passed):
     failed = just_failed(now, before)
     now.attained_s[failed] = before.attained_s[failed]
 
 
 @planted_in("start_as", "advance", found_by="lost")
-def what_is_lost_is_not_booked(now, before, jobs, *passed):
+def lost_work_is_not_recorded(now, before, jobs, *passed):
     now.lost_s[:] = before.lost_s
 
 
@@ -145,12 +145,12 @@ def the_delay_before_a_restart_is_skipped(now, before, jobs):
 
 
 @planted_in("advance", "start_as", found_by="must load")
-def who_begins_anew_loads_what_is_not_there(now, before, jobs, *passed):
+def restarted_jobs_load_a_missing_checkpoint(now, before, jobs, *passed):
     now.saved[just_failed(now, before)] = 1
 
 
 @planted_in("advance", found_by="phase")
-def the_wrong_one_fails(now, before, jobs):
+def the_wrong_job_fails(now, before, jobs):
     now.oom_victim = GROWER
 
 
@@ -170,7 +170,7 @@ def waiting_for_cores_is_no_running(now, before, jobs):
 
 
 @planted_in("advance", found_by="residents")
-def who_is_done_keeps_its_seat(now, before, jobs):
+def a_finished_job_keeps_its_share_slot(now, before, jobs):
     for job in just_done(now, before)[:1]:
         seats = np.flatnonzero(before.job_in == job)[:1]
         now.job_in[seats] = job
@@ -200,12 +200,12 @@ def a_move_costs_no_load(now, before, jobs, job, *passed):
 
 
 @planted_in("move", found_by="heir")
-def what_a_job_moves_to_is_not_kept_for_it(now, before, jobs, *passed):
+def the_target_of_a_move_is_not_reserved(now, before, jobs, *passed):
     now.reserved_for[:] = before.reserved_for
 
 
 @planted_in("move", found_by="GPUs")
-def who_moves_will_have_as_many_gpus_as_now(now, before, jobs, job, *passed):
+def a_move_keeps_the_number_of_gpus(now, before, jobs, job, *passed):
     now.next_width[job] = now.width[job]
 
 
@@ -216,7 +216,7 @@ def cores_of_servers_are_not_taken(now, before, jobs, job, *passed):
 
 
 @planted_in("start_as", found_by="workers")
-def every_shape_is_as_fast_as_the_one_asked_for(now, before, jobs, job, *passed):
+def every_shape_is_as_fast_as_the_requested_one(now, before, jobs, job, *passed):
     now.workers[job] = jobs["num_gpus"][job]
 
 
@@ -226,17 +226,17 @@ def workers_scale_without_loss(now, before, jobs):
 
 
 @planted_in("advance", found_by="progress", first="sharing")
-def who_needs_much_memory_is_waited_for_no_longer(now, before, jobs):
+def memory_does_not_lengthen_turns(now, before, jobs):
     jobs["interference"] = jobs["gpu_utilization"]
 
 
 @planted_in("advance", found_by="progress", first="sharing")
-def all_hold_a_shared_gpu_alike(now, before, jobs):
+def all_jobs_hold_a_shared_gpu_equally(now, before, jobs):
     jobs["interference_hold"] = 1.0
 
 
 @planted_in("advance", found_by="area")
-def gpu_seconds_are_those_of_the_gpus_asked_for(now, before, jobs):
+def gpu_seconds_are_those_of_the_requested_gpus(now, before, jobs):
     done = just_done(now, before)
     now.run_gpu_s[done] = jobs["num_gpus"][done] * (now.attained_s[done] + now.delay_s[done])
 
@@ -246,11 +246,11 @@ def every_gpu_is_of_the_fastest_type(now, before, jobs, *passed):
     now.node_type[: now.num_nodes] = 6
 
 
-# Start-up, links, and what is exchanged through hosts.
+# Start-up, links, and exchange through hosts.
 
 
 @planted_in("start_as", found_by="phase", first="start-up")
-def nobody_starts_up(now, before, jobs, job, *passed):
+def no_job_starts_up(now, before, jobs, job, *passed):
     if now.phase[job] == LOADING and not now.saved[job]:
         now.phase[job] = RUNNING
 
@@ -282,7 +282,7 @@ def an_exchange_draws_nothing_from_memory(now, before, jobs):
 
 
 @planted_in("advance", found_by="progress", first="no sharing")
-def memory_slows_nobody_before_it_is_full(now, before, jobs):
+def memory_slows_no_job_before_it_is_full(now, before, jobs):
     now.pressure_from = 1.0
 
 
@@ -295,7 +295,7 @@ def just_fell_back(now: Record, before: Record) -> np.ndarray:
 
 
 @planted_in("advance", found_by="progress")
-def who_fails_loses_all(now, before, jobs):
+def failing_jobs_lose_all_progress(now, before, jobs):
     now.attained_s[just_fell_back(now, before)] = 0.0
 
 
@@ -317,7 +317,7 @@ def a_job_fails_by_itself_again(now, before, jobs):
 
 
 @planted_in("advance", found_by="must load")
-def who_fell_back_loads_nothing(now, before, jobs):
+def jobs_that_fell_back_load_nothing(now, before, jobs):
     now.saved[just_fell_back(now, before)] = 0
 
 

@@ -1,4 +1,4 @@
-"""The account of an episode is complete and exact: it agrees with the results and with what a policy sees."""
+"""The account of an episode is complete and exact: it agrees with the results and with views."""
 
 import hashlib
 import re
@@ -120,7 +120,7 @@ def test_a_segment_differs_from_the_one_before(name: str, config: str) -> None:
 
 
 @each_case
-def test_times_by_phase_are_those_of_the_results(name: str, config: str) -> None:
+def test_times_by_phase_equal_the_results(name: str, config: str) -> None:
     results, segments = recorded(name, config).results, recorded(name, config).segments
     spent = segments.assign(spent=seconds(segments)).pivot_table(
         "spent", "job", "phase", aggfunc="sum", observed=False, fill_value=0.0
@@ -135,7 +135,7 @@ def test_times_by_phase_are_those_of_the_results(name: str, config: str) -> None
 
 
 @each_case
-def test_gpu_and_core_seconds_are_those_of_the_results(name: str, config: str) -> None:
+def test_gpu_and_core_seconds_equal_the_results(name: str, config: str) -> None:
     results, segments = recorded(name, config).results, recorded(name, config).segments
     spent, running = seconds(segments), segments["phase"] == "running"
     width = segments["num_gpus"]
@@ -152,7 +152,7 @@ def test_gpu_and_core_seconds_are_those_of_the_results(name: str, config: str) -
 
 
 @each_case
-def test_no_gpu_is_held_by_more_than_may_share_it(name: str, config: str) -> None:
+def test_no_gpu_has_more_jobs_than_may_share_it(name: str, config: str) -> None:
     episode = recorded(name, config).episode
     each_gpu = recorded(name, config).holdings.explode("gpus").dropna(subset="gpus")
     assert set(each_gpu["gpus"]) <= set(range(episode.cluster.num_gpus))
@@ -208,7 +208,7 @@ def test_totals_are_those_of_the_segments(name: str, config: str) -> None:
             assert row.memory_gib == pytest.approx(need)
 
 
-# Against what a policy sees.
+# Compared with views.
 
 
 Sight = dict[int, tuple[object, ...]]  # phase, GPUs, cores, throttle and node of each job
@@ -216,7 +216,7 @@ NOTHING = ((), 0.0, 1.0, -1)
 
 
 class Watching:
-    """Policy that acts like another, and records what it sees at the end of each instant."""
+    """Policy that acts like another, and records its view at the end of each instant."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -229,7 +229,7 @@ class Watching:
         return action
 
     def sight(self, view: View) -> Iterator[tuple[int, tuple[object, ...]]]:
-        """Yield each unfinished job and what is seen of it."""
+        """Yield each unfinished job and its visible state."""
         jobs, here = view.jobs, view.gpus.jobs
         cores, throttle, node = jobs.cores_now, jobs.throttle, jobs.node
         for number, phase in enumerate(jobs.phase.tolist()):
@@ -241,7 +241,7 @@ class Watching:
 
 
 def sights(account: Account, times: Iterable[float]) -> dict[float, Sight]:
-    """Return an account's description of some moments, in the form of what a policy sees."""
+    """Return an account's description of some moments, in the form of a view."""
     segments = account.segments()
     held = account.holdings()["gpus"].to_dict() | {-1: ()}
     columns = ("from_s", "to_s", "job", "phase", "holding", "cores", "throttle", "node")
@@ -253,7 +253,7 @@ def sights(account: Account, times: Iterable[float]) -> dict[float, Sight]:
 
 
 @each_case
-def test_it_says_of_every_moment_what_a_policy_sees(name: str, config: str) -> None:
+def test_it_reproduces_the_view_of_every_moment(name: str, config: str) -> None:
     episode, account = twins_of(config, SEED, 24).work.episode(), Account()
     if name in RANKINGS:  # what watches it is none
         episode.state.discipline = discipline_of(RANKINGS[name], episode.discipline)
@@ -293,7 +293,7 @@ def test_it_means_the_same_with_the_compiler_off() -> None:
     assert with_the_compiler_off(digests, names) == digests(names)
 
 
-def test_what_is_written_grows_with_what_happens() -> None:
+def test_its_size_grows_with_the_number_of_events() -> None:
     """Two jobs on one GPU take turns of 10 s: a thousand holdings in arrays that start with a few rows."""
     work = workload(table_of(job(5000), job(5000)), ONE, physics="memory,preemption")
     turns: Lines = {10 * turn: [Preempt((turn + 1) % 2), Start(turn % 2, on(0))] for turn in range(999)}
@@ -330,10 +330,10 @@ def test_it_is_of_one_episode_from_its_beginning() -> None:
     work, account = twins_of("all", SEED, 24).work, Account()
     with pytest.raises(ValueError, match="this account is empty"):
         account.segments()
-    begun = work.episode()
-    begun.advance()
+    started = work.episode()
+    started.advance()
     with pytest.raises(ValueError, match="before it starts"):
-        run(RANKINGS["remaining"], begun, account=account)
+        run(RANKINGS["remaining"], started, account=account)
     run(RANKINGS["remaining"], work.episode(), account=account)
     with pytest.raises(ValueError, match="create another"):
         run(RANKINGS["remaining"], work.episode(), account=account)

@@ -11,7 +11,7 @@ from gpu_cluster_gym.simulator.policy import Policy, Preempt, Ranking, Resize, S
 from tests.cases.by_hand import CORES, FED, ONE, SHARED, SUDDEN, Lines, Script, at, job, on
 from tests.cases.mixed_jobs import table_of, workload
 
-Life = list[tuple[Any, ...]]  # phases of a job: name, when it began and ended, and what is asked for beside
+Life = list[tuple[Any, ...]]  # phases of a job: name, start and end, and additional fields
 SINGLE = Cluster("one GPU", (1,), (16.0,), (8,))
 FAILING = "memory,preemption,failures"
 
@@ -91,7 +91,7 @@ def test_pauses_and_loads(step_by_step: bool) -> None:
     ]
 
 
-def test_who_comes_and_goes_shares_meanwhile() -> None:
+def test_a_temporary_job_shares_while_it_runs() -> None:
     """Utilisation .9 + .9 and 1.25 x .8 = 1: half speed together. A 0-140, B 20-100, each of 3 GiB."""
     busy: dict[str, Any] = {"active_ms": 90.0, "idle_ms": 10.0, "gpu_memory_gib": 3.0}
     lines: Lines = {0: [Start(0, on(0))], 20: [Start(1, on(0))]}
@@ -111,7 +111,7 @@ def test_who_comes_and_goes_shares_meanwhile() -> None:
     ]
 
 
-def test_who_runs_out_of_memory_at_once_has_held_nothing() -> None:
+def test_a_job_that_overflows_at_once_has_held_nothing() -> None:
     """B, 10 GiB, joins A, 10 GiB, on 16 GiB, and is queued again after 25 s; then it has the other GPU."""
     jobs = [job(100, gpu_memory_gib=10.0), job(100, gpu_memory_gib=10.0)]
     lines: Lines = {0: [Start(0, on(0))], 40: [Start(1, on(0))], 70: [Start(1, on(1))]}
@@ -181,7 +181,7 @@ def test_a_throttled_cpu_job() -> None:
     assert totals(account, "time_s", "cores", "held_gpus")[0] == (0, 3, 0)
 
 
-def test_who_moves_waits_for_the_gpu_of_another() -> None:
+def test_a_moving_job_waits_for_the_gpu_of_another() -> None:
     """At 20 A (on one of two GPUs, at half speed) moves to both, of which B's is free at 30: B pauses 20-30, A 20-24.
 
     A has 10 s done: 30-120 on two. B has 20: 120-150.

@@ -179,7 +179,7 @@ ORACLE = Ranking("true_remaining", "by_order")
 
 
 class Borrowed:
-    """A policy under a harmless name that asks for an oracle's actions."""
+    """Policy under a harmless name that calls an oracle."""
 
     def __call__(self, view: View) -> Action:
         return view.next_move(ORACLE)

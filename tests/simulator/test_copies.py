@@ -51,7 +51,7 @@ def taken(env: Any, rng: np.random.Generator, steps: int) -> list[bytes]:
 @WAYS
 @pytest.mark.parametrize("physics", PHYSICS)
 @pytest.mark.parametrize("kinds", KINDS, ids=lambda kinds: kinds["placed_by"])
-def test_a_copied_environment_goes_on_alike(
+def test_a_copied_environment_continues_identically(
     kinds: dict[str, str], physics: str, duplicate: Callable[[Any], Any], tmp_path: Path
 ) -> None:
     chosen = tiny.scenario(tmp_path, tiny.mixed(2), physics=physics)
@@ -79,7 +79,7 @@ def test_so_does_one_in_its_wrappers_and_its_next_window(
     assert seen[0] == seen[1]
 
 
-def begun(load: Workload, name: str) -> tuple[Episode, Callable[[Episode], Callable[[], Action]]]:
+def started(load: Workload, name: str) -> tuple[Episode, Callable[[Episode], Callable[[], Action]]]:
     """Return an episode on which a policy has acted for a while, and a factory of policies with equal knowledge."""
     episode = load.episode()
     policy = baselines.make(baselines.load(name))
@@ -98,9 +98,11 @@ def go_on(episode: Episode, ask: Callable[[], Action], instants: int) -> None:
 
 @WAYS
 @pytest.mark.parametrize("name", ["srtf", "random", "coda", "xonar", "union"])
-def test_a_copied_episode_ends_alike(name: str, duplicate: Callable[[Any], Any], tmp_path: Path) -> None:
+def test_a_copied_episode_ends_identically(
+    name: str, duplicate: Callable[[Any], Any], tmp_path: Path
+) -> None:
     load = full_trace(Scenario(**tiny.scenario(tmp_path, tiny.mixed(3), physics="all")))
-    episode, ask = begun(load, name)
+    episode, ask = started(load, name)
     other = duplicate(episode)
     asks = ask(other), ask(episode)
     go_on(other, asks[0], 10_000)

@@ -44,14 +44,14 @@ def test_or_to_its_last_pause() -> None:
     assert booked(results, 0, "run_s lost_s failures") == [100, 10, 1]
 
 
-def test_without_any_it_begins_anew_and_loads_nothing() -> None:
+def test_without_checkpoints_a_job_restarts_and_loads_nothing() -> None:
     lines: Lines = {0: [Start(0, on(0))], 75: [Start(0, on(0))]}
     results = played([job(100, crash_at=0.5, load_s=5.0)], lines, physics=FAILING)
     assert ends(results) == [175]
     assert booked(results, 0, "run_s overhead_s lost_s") == [100, 0, 50]
 
 
-def test_what_is_lost_is_time_by_the_share_of_progress() -> None:
+def test_lost_time_is_proportional_to_lost_progress() -> None:
     """Two cores of four, half speed: fails at 100 with 50 s done, of which 30 are kept: 40 s of 100 are lost.
 
     The other 70 take 140, from 125 on.
@@ -88,7 +88,7 @@ def test_out_of_memory_all_is_lost_and_nothing_is_called_a_failure() -> None:
 # Nodes. One of one is drained each hour: announced at 3600, down 3960-4140.
 
 
-def test_a_drained_node_runs_on_till_it_is_down_and_then_fails_its_jobs() -> None:
+def test_a_drained_node_runs_until_it_is_down_and_fails_its_jobs() -> None:
     """A 3500-3960: 460 s done, 400 kept, 60 lost. It waits 3960-4140, loads till 4150, and runs its last 600."""
     jobs = [job(100), job(1000, submit_s=3500.0, load_s=10.0)]
     lines: Lines = {0: [Start(0, on(0))], 3500: [Start(1, on(0))], 4140: [Start(1, on(0))]}
@@ -138,7 +138,7 @@ def rest(view: View) -> Action:
     return Wait()
 
 
-def test_what_waits_for_gpus_of_a_closed_node_is_queued() -> None:
+def test_jobs_that_wait_for_gpus_of_a_closed_node_are_queued() -> None:
     """B pauses 3590-3620 for C; node 1 is announced at 3600: C is queued, and starts elsewhere at once."""
     jobs = [job(100, submit_s=0.0), job(4000, submit_s=1.0, pause_s=30.0), job(100, submit_s=2.0)]
     lines: Lines = {
@@ -279,7 +279,7 @@ def test_a_job_that_fails_before_each_checkpoint_ends_the_run_with_its_reason(po
 
 # Estimates.
 
-TOLD = {"profiled_duration_s": 300.0, "predicted_duration_s": 110.0, "predictable_from": 0.5}
+ESTIMATED = {"profiled_duration_s": 300.0, "predicted_duration_s": 110.0, "predictable_from": 0.5}
 
 
 def estimates(
@@ -301,9 +301,9 @@ def estimates(
     return seen
 
 
-def test_an_estimate_becomes_good_at_an_instant_of_its_own() -> None:
+def test_an_estimate_becomes_good_at_its_own_instant() -> None:
     """After half of 100 s; by then 300 were expected, from then on 110."""
-    seen = estimates([job(100, **TOLD)], {0: [Start(0, on(0))]}, physics="memory,estimates")
+    seen = estimates([job(100, **ESTIMATED)], {0: [Start(0, on(0))]}, physics="memory,estimates")
     assert seen == {
         0: (False, 300, 300),
         50: (True, 110, pytest.approx(60)),
@@ -311,16 +311,16 @@ def test_an_estimate_becomes_good_at_an_instant_of_its_own() -> None:
     }
 
 
-@pytest.mark.parametrize(("share", "told"), [(0.0, 110), (1.0, 300)])
-def test_at_once_or_never(share: float, told: float) -> None:
-    jobs = [job(100, **TOLD | {"predictable_from": share})]
+@pytest.mark.parametrize(("share", "estimate_s"), [(0.0, 110), (1.0, 300)])
+def test_at_once_or_never(share: float, estimate_s: float) -> None:
+    jobs = [job(100, **ESTIMATED | {"predictable_from": share})]
     seen = estimates(jobs, {0: [Start(0, on(0))]}, physics="memory,estimates")
-    assert {now: row[1] for now, row in seen.items()} == {0: told, 100: told}
+    assert {now: row[1] for now, row in seen.items()} == {0: estimate_s, 100: estimate_s}
 
 
 def test_an_estimate_stays_good_when_progress_is_lost() -> None:
     """A is predictable at 50, and fails at 60 without a checkpoint."""
-    jobs = [job(100, crash_at=0.6, **TOLD)]
+    jobs = [job(100, crash_at=0.6, **ESTIMATED)]
     lines: Lines = {0: [Start(0, on(0))], 85: [Start(0, on(0))]}
     seen = estimates(jobs, lines, physics="memory,estimates,failures")
     assert {now: row[:2] for now, row in seen.items()} == {
@@ -334,5 +334,5 @@ def test_an_estimate_stays_good_when_progress_is_lost() -> None:
 
 
 def test_without_estimates_everything_is_known() -> None:
-    seen = estimates([job(100, **TOLD)], {0: [Start(0, on(0))]}, physics="memory")
+    seen = estimates([job(100, **ESTIMATED)], {0: [Start(0, on(0))]}, physics="memory")
     assert seen == {0: (True, 100, 100), 100: (True, 100, 0)}

@@ -21,7 +21,7 @@ from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.simulator.vocabulary import DONE
 from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
-from tests.cases.past import HISTORY, LEVEL, kept, load_of, with_cells
+from tests.cases.histories import HISTORY, LEVEL, kept, load_of, with_cells
 
 
 def batched_jobs(seed: int) -> pd.DataFrame:

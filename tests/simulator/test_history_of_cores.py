@@ -1,6 +1,7 @@
 """Expected core needs follow from readings of the job, of its batch and of finished jobs.
 
-Four cores deliver input as fast as a GPU consumes it, so that 4 x TARGET_BUSY_SHARE keep it busy for TARGET_BUSY_SHARE of the time.
+Four cores deliver input as fast as a GPU consumes it, so 4 x TARGET_BUSY_SHARE cores keep the GPU busy for
+TARGET_BUSY_SHARE of the time.
 """
 
 from pathlib import Path
@@ -15,7 +16,7 @@ from gpu_cluster_gym.simulator.policy import Resize, Start, Wait
 from gpu_cluster_gym.simulator.vocabulary import DONE
 from gpu_cluster_gym.workloads import Workload
 from tests.cases.by_hand import on
-from tests.cases.past import load_of, with_cells
+from tests.cases.histories import load_of, with_cells
 
 MANY_ERRORS = 5  # deviations of a reading
 NEED = 4 * TARGET_BUSY_SHARE

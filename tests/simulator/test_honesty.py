@@ -26,7 +26,7 @@ KINDS = [
     {"observation": "tables"},
     {"observation": "slots"},
 ]
-ON_THE_RULE = ("moves", "steer")  # whose observation is their own
+ON_THE_RULE = ("moves", "steer")  # with a custom observation
 PHYSICS = ("all", "estimates")
 # Who has lost progress had made more than it has, so that another truth may have been over by then.
 NOTHING_LOST = "memory,preemption,estimates,locality,cores,bandwidth,cpu_jobs,elastic"
@@ -264,9 +264,9 @@ def test_predictions_do_not_reveal_needs_before_a_job_runs(tmp_path: Path) -> No
     chosen = {"physics": "estimates,cores", "run_time_predictor": history}
     before = beliefs(tiny.scenario(tmp_path, table, **chosen))
     for last in (len(before) // 4, len(before) // 2):
-        not_begun = before[last].attained_s == 0
-        other = table.assign(input_core_s=np.where(not_begun, 0.9, 0.3))
+        not_started = before[last].attained_s == 0
+        other = table.assign(input_core_s=np.where(not_started, 0.9, 0.3))
         after = beliefs(tiny.scenario(tmp_path, other, **chosen))
-        assert not_begun.any()
+        assert not_started.any()
         assert [at.seen for at in after[: last + 1]] == [at.seen for at in before[: last + 1]]
         assert [at.seen for at in after] != [at.seen for at in before]

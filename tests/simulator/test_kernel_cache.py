@@ -133,7 +133,7 @@ def test_code_is_kept_and_an_edited_callee_is_noticed(tiny: Path, linked: bool) 
 
 
 def test_a_policy_outside_is_kept_and_its_edit_is_noticed(tiny: Path) -> None:
-    """Its own source counts besides those of the package that it is compiled with, and no third one."""
+    """The fingerprint covers its own source and the package that it is compiled with, and no third one."""
     outside = tiny.parent / "outside"
     outside.mkdir()
     (outside / "__init__.py").touch()
@@ -163,7 +163,7 @@ def test_an_edit_undone_finds_its_code_again(tiny: Path) -> None:
     assert before.is_dir()
 
 
-def test_what_is_kept_is_found_wherever_the_sources_lie(tiny: Path) -> None:
+def test_cached_code_is_found_wherever_the_sources_are(tiny: Path) -> None:
     assert answer_and_hits(tiny) == (20, 0)
     elsewhere = tiny.parent / "elsewhere" / "tiny"
     shutil.copytree(tiny, elsewhere, ignore=shutil.ignore_patterns("__pycache__"))
@@ -189,7 +189,7 @@ def test_a_missing_piece_is_an_error_in_words(tiny: Path) -> None:
     assert "grown" in done.stderr
 
 
-def test_that_it_compiles_is_said_once_and_not_where_all_is_kept(
+def test_compilation_is_announced_once_and_not_from_a_full_cache(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(_pipeline.ANNOUNCED, raising=False)
@@ -201,7 +201,7 @@ def test_that_it_compiles_is_said_once_and_not_where_all_is_kept(
     assert ask(tiny, ASK).stderr == ""
 
 
-def test_what_was_not_used_for_a_month_is_removed(tiny: Path) -> None:
+def test_entries_unused_for_a_month_are_removed(tiny: Path) -> None:
     begin = "from tiny import _compile"
     assert ask(tiny, begin).stderr == ""
     first = _compile.cache_folder(tiny)
@@ -228,7 +228,7 @@ def test_without_a_folder_of_the_user_a_temporary_one_is_taken(
     assert str(os.getuid()) in _compile.cache_folder(tiny).parent.name
 
 
-def test_the_fingerprint_is_of_all_sources_and_of_nothing_else(tiny: Path) -> None:
+def test_the_fingerprint_covers_exactly_the_sources(tiny: Path) -> None:
     seen = {_compile.fingerprint(tiny)}
     (tiny / "notes.txt").write_text("no source")
     assert {_compile.fingerprint(tiny)} == seen

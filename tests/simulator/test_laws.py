@@ -161,7 +161,7 @@ def with_another_future(episode: Episode, seed: int) -> View:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nobody_sees_true_durations_or_future_jobs(seed: int) -> None:
+def test_views_hide_true_durations_and_future_jobs(seed: int) -> None:
     episode = halfway(seed)
     assert 0 < len(episode.view.jobs.phase) < len(episode.jobs)
     truth, other = shown(episode.view), shown(with_another_future(episode, seed))
@@ -169,7 +169,7 @@ def test_nobody_sees_true_durations_or_future_jobs(seed: int) -> None:
 
 
 @pytest.mark.parametrize("ranking", RANKINGS.values(), ids=RANKINGS)
-def test_nobody_acts_on_true_durations_or_future_jobs(ranking: Ranking) -> None:
+def test_policies_do_not_act_on_true_durations_or_future_jobs(ranking: Ranking) -> None:
     acted = 0
     for seed in range(12):
         episode = halfway(seed)
@@ -182,7 +182,7 @@ def test_nobody_acts_on_true_durations_or_future_jobs(ranking: Ranking) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_a_view_shows_cannot_be_changed(seed: int) -> None:
+def test_views_are_read_only(seed: int) -> None:
     episode = halfway(seed)
     for name, array in shown(episode.view).items():
         theirs = any(np.shares_memory(array, own) for own in (episode.states, episode.jobs))
@@ -236,7 +236,7 @@ def memory_of(episode: Episode) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_an_illegal_action_says_why_and_changes_nothing(seed: int) -> None:
+def test_an_illegal_action_raises_with_a_reason_and_changes_nothing(seed: int) -> None:
     episode = halfway(seed)
     before = memory_of(episode)
     for action in illegal_actions(episode):
@@ -277,7 +277,7 @@ def test_a_wait_ends_with_the_next_event_or_sooner(seconds: float | None, clock:
     assert episode.state.clock == clock
 
 
-def test_what_was_started_or_paused_now_is_not_paused_or_started_now() -> None:
+def test_a_job_is_not_started_and_paused_at_one_instant() -> None:
     pair = ONE._replace(num_gpus=2)
     episode = small(pair, pair)
     episode.apply(Start(0, BOTH))
@@ -320,7 +320,7 @@ def test_a_job_that_could_never_start_is_refused_at_the_door(gpus: int, memory: 
         small(ONE, ONE._replace(num_gpus=gpus, gpu_memory_gib=memory))
 
 
-def test_what_is_no_placement_and_no_action_is_said() -> None:
+def test_invalid_placements_and_actions_are_refused() -> None:
     """Passing bare GPU indices, or returning nothing, raises an error that explains it."""
     episode = small(ONE)
     assert "(0,) is no Placement: pass one, as View.place returns" in (episode.why_not(Start(0, (0,))) or "")  # type: ignore[arg-type]

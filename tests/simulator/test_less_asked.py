@@ -55,7 +55,7 @@ def test_some_jobs_read_like_all(load: Workload) -> None:
     assert looks > 20
 
 
-def test_what_is_read_of_some_changes_nothing(load: Workload) -> None:
+def test_arrays_of_some_jobs_are_copies(load: Workload) -> None:
     view = next(moments(load))
     read = view.jobs_of([0]).phase
     before = int(view.jobs.phase[0])
@@ -71,7 +71,7 @@ def test_jobs_to_come_are_not_read(number: int, load: Workload) -> None:
 
 
 class Pausing:
-    """FIFO policy that pauses the first running job at each arrival, whether or not it is asked at ticks."""
+    """FIFO policy that pauses the first running job at each arrival, whether or not it is called at ticks."""
 
     def __init__(self, *, ticks: bool) -> None:
         self.ticks, self.asked, self.seen = ticks, 0, 0
@@ -105,7 +105,7 @@ def test_ticks_left_out_change_nothing_where_nodes_fail(load: Workload) -> None:
 
 
 @pytest.mark.parametrize("ticks", [True, False])
-def test_what_was_paused_for_free_starts_at_the_next_tick(ticks: bool) -> None:
+def test_a_freely_paused_job_starts_at_the_next_tick(ticks: bool) -> None:
     """Two GPUs, two jobs: A 0-100, 300-1200, paused when B comes; B 100-1100."""
     rows = [job(1000), job(1000, submit_s=100.0)]
     work = workload(table_of(*rows), Cluster("one", (2,), (16.0,), (8,)), physics="preemption,estimates")

@@ -30,7 +30,7 @@ def test_jobs_that_cross_the_same_nodes_share_their_links() -> None:
     assert ends(results) == [440 / 3 + 120, 440 / 3]
 
 
-def test_hosts_carry_what_goes_between_nodes() -> None:
+def test_exchange_between_nodes_passes_through_hosts() -> None:
     """1 GB an iteration by the one core of each GPU at 2 s a GB: 2000 ms, and links need 160. 60 + 2000 + 20 ms.
 
     With ten cores it is 200 ms: 280. Inside a node nothing goes through hosts: 100 ms, the reference.
@@ -47,7 +47,7 @@ def test_hosts_carry_what_goes_between_nodes() -> None:
         assert ends(results) == [100 * takes]
 
 
-def test_what_hosts_carry_goes_through_their_memory() -> None:
+def test_exchange_through_hosts_uses_their_memory() -> None:
     """Each GB twice: A, whose reference iteration is 100 ms, draws 2 x 1 / 0.1 = 20 GB/s of 40 on each node.
 
     B, a CPU job on node 0, asks for 60: twice as much as there is in all. The 160 ms of links are hidden by hosts,

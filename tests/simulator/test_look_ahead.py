@@ -1,4 +1,4 @@
-"""Look-ahead makes the move with the best rollouts, from observable information alone, else that of its rule."""
+"""Look-ahead makes the move with the best rollouts, from observable information alone, or else its rule's move."""
 
 import copy
 from dataclasses import replace
@@ -18,7 +18,7 @@ from gpu_cluster_gym.simulator.look_ahead_policy import Labels, LookAhead, label
 from gpu_cluster_gym.simulator.policy import Policy, Wait
 from gpu_cluster_gym.simulator.rule_policy import Choose, Offsets, Rule, Steered, memory_of
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
-from tests.cases import tiny, untold
+from tests.cases import hidden_fields, tiny
 
 FEW = 30  # jobs
 QUICK = LookAhead(draws=4, finalists=2)
@@ -100,7 +100,7 @@ def test_a_decision_depends_on_no_hidden_truth() -> None:
         for share in (0.3, 0.7):
             episode, memory = midway(load, share)
             first = label(QUICK, episode.states, episode.jobs, memory)
-            untold.change(episode.jobs[:FEW], episode.state, 1.7)
+            hidden_fields.change(episode.jobs[:FEW], episode.state, 1.7)
             episode.state.fail_at[:] += 1e5
             episode.state.next_closing += 1e5
             episode.state.node_rng_state[:] += 1
@@ -133,7 +133,7 @@ def test_labels_leave_no_trace() -> None:
     assert (episode.states.tobytes(), episode.jobs.tobytes(), memory.tobytes()) == before
 
 
-def test_more_futures_tell_more() -> None:
+def test_more_rollouts_are_more_accurate() -> None:
     """The standard error of a mean falls with the root of the number: 64 against 4, a quarter on average."""
     quick = replace(QUICK, tau_s=3600.0)
     few, many = (labelled(window(), policy=replace(quick, draws=draws)) for draws in (4, 64))

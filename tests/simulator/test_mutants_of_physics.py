@@ -46,7 +46,7 @@ def servers_may_starve(s, gpus, workers, servers):
 
 
 @instead_of(speed.cores_asked)
-def every_shape_asks_for_the_same_cores(jobs, job, count, workers, servers, sound=speed.cores_asked):
+def every_shape_requests_the_same_cores(jobs, job, count, workers, servers, sound=speed.cores_asked):
     return jobs[job].cores_each if count else sound(jobs, job, count, workers, servers)
 
 
@@ -84,7 +84,7 @@ def a_throttled_job_draws_as_much(s, jobs, node, sound=speed.demand_on):
 
 
 @instead_of(speed.demand_on)
-def who_loads_draws_bandwidth(s, jobs, node, sound=speed.demand_on):
+def loading_jobs_draw_bandwidth(s, jobs, node, sound=speed.demand_on):
     phases = s.phase.copy()
     s.phase[s.phase == LOADING] = RUNNING
     total = sound(s, jobs, node)
@@ -115,7 +115,7 @@ def levels_rise_with_the_gpus_held_now(s, jobs, job):
 
 
 @instead_of(progress.crash_time)
-def nobody_fails_by_itself(s, jobs, job):
+def no_job_fails_by_itself(s, jobs, job):
     return math.inf
 
 
@@ -151,7 +151,7 @@ def the_node_with_most_cores_binds(s, gpus, sound=machines.available_cores):
 
 
 @instead_of(machines.available_cores)
-def kept_cores_are_not_for_who_comes(s, gpus):
+def reserved_cores_are_not_for_arrivals(s, gpus):
     count = {int(s.gpu_node[gpu]): 0 for gpu in gpus}
     for gpu in gpus:
         count[int(s.gpu_node[gpu])] += 1
@@ -159,7 +159,7 @@ def kept_cores_are_not_for_who_comes(s, gpus):
 
 
 @instead_of(actions.must_wait_for)
-def who_pauses_is_joined(s, gpu):
+def pausing_jobs_are_joined(s, gpu):
     return s.num_jobs_on[gpu] >= s.max_share and not running_on(s, gpu, RUNNING, LOADING)
 
 

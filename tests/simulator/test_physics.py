@@ -59,7 +59,7 @@ def test_a_large_gang_is_as_fast_as_can_be_on_as_few_nodes_as_can_be(
     ("asked", "given", "end"),
     [(4, 1.0, 400), (4, 2.0, 200), (4, 4.0, 100), (4, 8.0, 100), (2, 4.0, 50), (2, 8.0, 50)],
 )
-def test_cores_decide_up_to_what_is_needed(asked: int, given: float, end: float) -> None:
+def test_cores_limit_speed_up_to_the_need(asked: int, given: float, end: float) -> None:
     """An iteration takes 0.4 / cores s, but no less than 0.1. The 100 s are those with the cores asked."""
     fed = job(100, **FED | {"cpu_cores": asked})
     assert ends(played([fed], {0: [Start(0, on(0, cores=given))]}, physics=CORES)) == [end]
@@ -132,7 +132,7 @@ def test_a_cpu_job_runs_by_its_cores() -> None:
 HOG = {"num_gpus": 0, "cpu_cores": 4, "bandwidth_gbs": 60.0}
 
 
-def test_who_draws_too_much_slows_others_and_itself_till_throttled() -> None:
+def test_excess_bandwidth_slows_all_jobs_until_throttled() -> None:
     """A draws 20 GB/s and B, a CPU job, 60: both wait twice as long, 20 s done by 40.
 
     B throttled to half: 50 GB/s, A 0.8 and B 0.5 x 0.8; A has 60 s by 90, B 40. Let go: A 0-170, when B has 80.
@@ -154,7 +154,7 @@ def test_a_cpu_job_with_half_of_its_cores_draws_half() -> None:
     assert ends(results) == [125, 225]
 
 
-def test_who_needs_no_bandwidth_does_not_wait_for_it() -> None:
+def test_jobs_without_bandwidth_do_not_wait_for_it() -> None:
     """B overdraws its node, 0-150. Neither A, which waits for no input, nor C, which draws nothing, notices."""
     jobs = [job(100), job(100, **HOG), job(100, num_gpus=0)]
     lines: Lines = {0: [Start(0, on(0)), Start(1, at(0)), Start(2, at(0))]}
@@ -198,7 +198,7 @@ def test_only_running_cpu_jobs_are_throttled() -> None:
 # Reservations.
 
 
-def test_a_reserved_gpu_waits_for_the_last_who_pauses_on_it() -> None:
+def test_a_reserved_gpu_waits_for_its_last_pausing_job() -> None:
     """A (pause 10) and D (pause 20) leave GPU 0 at 20. B starts at 40, with the two cores it wants: half speed.
 
     A and D go on together on GPU 1, 40-120. B 40-140.
@@ -215,7 +215,7 @@ def test_a_reserved_gpu_waits_for_the_last_who_pauses_on_it() -> None:
     assert booked(results, 1, "start_s wait_s") == [40, 40]
 
 
-def test_what_is_reserved_is_shut_and_what_runs_cannot_be_reserved() -> None:
+def test_reserved_gpus_are_closed_and_running_ones_cannot_be_reserved() -> None:
     """A pauses on GPU 0, B runs on GPU 1. A gang may have neither both, nor a GPU that is reserved already."""
     jobs = [job(100, pause_s=10.0), job(100), job(100, num_gpus=2), job(100), job(100)]
     twins = Twins(workload(table_of(*jobs), ONE, physics=SHARED))

@@ -131,7 +131,7 @@ def test_a_part_that_is_off_reads_no_column(off: str, columns: list[str]) -> Non
         ("gpu_types", ["model"]),
     ],
 )
-def test_a_part_that_is_off_does_not_care_whose_a_value_is(off: str, columns: list[str]) -> None:
+def test_a_disabled_part_ignores_the_order_of_values(off: str, columns: list[str]) -> None:
     """The same, with the columns reversed."""
     table = mixed_table(np.random.default_rng(3), 40)
     other = table.assign(**{column: table[column].to_numpy()[::-1] for column in columns})

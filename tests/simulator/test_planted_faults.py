@@ -16,7 +16,7 @@ from tests.cases.scenarios import MIXED, Restless, episode_of, random_jobs
 Record = np.record
 Fault = Callable[..., Any]
 
-FAULTS: list[tuple[str, str, Fault]] = []  # what is done wrong in which call, and the law that sees it
+FAULTS: list[tuple[str, str, Fault]] = []  # fault, call in which it is planted, and the law that finds it
 
 
 def planted_in(call: str, found_by: str) -> Callable[[Fault], Fault]:
@@ -52,12 +52,12 @@ def a_core_is_not_released(now, before, jobs):
     now.free_cores[now.gpu_node[just_freed(now, before)[:1]]] -= 1.0
 
 
-@planted_in("pause", found_by="work served is work asked")
+@planted_in("pause", found_by="served work is requested work")
 def remaining_work_is_lost_at_preemption(now, before, jobs, job):
     now.attained_s[job] = 0.0
 
 
-@planted_in("pause", found_by="work served is work asked")
+@planted_in("pause", found_by="served work is requested work")
 def progress_is_won_at_preemption(now, before, jobs, job):
     now.attained_s[job] += 0.5 * (jobs[job].duration_s - now.attained_s[job])
 
@@ -68,7 +68,7 @@ def the_event_of_the_end_is_stale_after_a_pause(now, before, jobs, job):
         now.event_at[job] = before.event_at[job]
 
 
-@planted_in("advance", found_by="queue is who is queued")
+@planted_in("advance", found_by="queue has the queued jobs")
 def a_job_is_lost_at_its_third_preemption(now, before, jobs):
     for job in np.flatnonzero((now.phase == QUEUED) & (now.preemptions == 3) & (before.phase == PAUSING)):
         demand = jobs[job].request_class
@@ -78,7 +78,7 @@ def a_job_is_lost_at_its_third_preemption(now, before, jobs):
 
 
 @planted_in("advance", found_by="free gpus are counted")
-def who_ends_is_taken_to_overlap_with_who_starts_then(now, before, jobs):
+def an_ending_job_overlaps_with_one_that_starts(now, before, jobs):
     if len(just_done(now, before)):
         freed = just_freed(now, before)
         np.subtract.at(now.free, now.gpu_node[freed], 1)
@@ -100,7 +100,7 @@ def nothing_can_ever_start(now, before, jobs, job, seat):
     return 4
 
 
-@planted_in("advance", found_by="work served is work asked")
+@planted_in("advance", found_by="served work is requested work")
 def work_has_no_length(now, before, jobs):
     jobs["duration_s"][before.num_arrived : now.num_arrived] = 0.0
 
@@ -116,7 +116,7 @@ def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, seat):
 
 
 @planted_in("start_as", found_by="gang has all or nothing")
-def a_gpu_changes_hands_while_it_is_held(now, before, jobs, job, seat):
+def a_gpu_is_given_away_while_in_use(now, before, jobs, job, seat):
     holders = np.flatnonzero(before.first_owner >= 0)
     if now.phase[job] != RESERVED:
         now.first_owner[holders[:1]] = job
@@ -134,18 +134,18 @@ def the_clock_runs_back(now, before, jobs):
         now.clock = before.clock - 1.0
 
 
-@planted_in("advance", found_by="who was submitted has arrived")
+@planted_in("advance", found_by="submitted jobs have arrived")
 def a_job_arrives_before_it_is_submitted(now, before, jobs):
     now.phase[now.num_arrived] = QUEUED
 
 
-@planted_in("advance", found_by="nobody has more than its work")
+@planted_in("advance", found_by="no job exceeds its work")
 def progress_is_counted_twice(now, before, jobs):
     ahead = np.flatnonzero(now.preemptions[: len(jobs)] > 0)
     now.attained_s[ahead] = 2 * jobs["duration_s"][ahead]
 
 
-@planted_in("start_as", found_by="columns are what was seen")
+@planted_in("start_as", found_by="columns match observations")
 def the_wait_is_counted_twice(now, before, jobs, job, seat):
     now.wait_s[job] += now.wait_s[job] - before.wait_s[job]
 
@@ -162,7 +162,7 @@ def pausing_is_booked_twice(now, before, jobs):
 
 
 @planted_in("advance", found_by="jobs present are times in system")
-def who_arrives_is_counted_present_an_interval_early(now, before, jobs):
+def arrivals_are_counted_an_interval_early(now, before, jobs):
     now.present_seconds += (now.num_arrived - before.num_arrived) * (now.clock - before.clock)
 
 

@@ -18,7 +18,7 @@ from benchmarks.public_simulators import (
     by_job,
     compared,
     for_them,
-    in_whole,
+    in_whole_units,
     main,
     our_ends,
     their_ends,
@@ -98,12 +98,12 @@ def some(*each: tuple[float, int, float]) -> np.ndarray:
 
 @pytest.mark.parametrize(("row", "later"), [(HELIOS, 0), (COSTLY, 7), (TIRESIAS, 0)])
 def test_a_clone_reads_the_jobs_and_its_ends_are_read(clones: dict[str, Path], row: Row, later: int) -> None:
-    """Submission + run time by job, whatever their order; pauses cost what they do there in that row alone."""
+    """Submission + run time by job, in any order; pauses are costly in that row only."""
     ends = their_ends(clones[row.simulator], row, for_them(some((0, 1, 100), (5, 16, 40), (5, 8, 41))))
     assert ends.tolist() == [100 + later, 45 + later, 46 + later]
 
 
-def test_what_a_clone_says_when_it_fails_is_told(clones: dict[str, Path]) -> None:
+def test_the_output_of_a_failed_clone_is_reported(clones: dict[str, Path]) -> None:
     (clones["Tiresias"] / "simulator" / "run_sim.py").write_text(
         "raise OSError('no space')", encoding="utf-8"
     )
@@ -122,9 +122,9 @@ def test_each_job_must_have_ended_once(ended: list[int]) -> None:
         by_job(pd.DataFrame({"job_id": ended, "end_time": 1.0}), 3)
 
 
-def test_jobs_run_for_whole_seconds_no_two_alike_on_whole_nodes() -> None:
+def test_jobs_have_distinct_whole_seconds_and_whole_nodes() -> None:
     columns = {"submit_s": [7.5, 8.4, 9.6], "num_gpus": [8, 9, 3], "duration_s": [4.2, 3.0, 4.9]}
-    made = in_whole(pd.DataFrame(columns))
+    made = in_whole_units(pd.DataFrame(columns))
     assert made["submit_s"].tolist() == [0, 0, 2]
     assert made["num_gpus"].tolist() == [8, 16, 3]
     assert made["duration_s"].tolist() == made["profiled_duration_s"].tolist() == [5, 3, 6]
@@ -153,7 +153,7 @@ def test_ends_are_compared_job_by_job() -> None:
     )
 
 
-def test_a_second_more_and_what_loads_take_are_added_where_they_are_there() -> None:
+def test_additional_seconds_and_loading_times_are_added() -> None:
     load = workload(30, 0)
     longer = as_ours(load, COSTLY)
     assert (longer.jobs["duration_s"] == load.jobs["duration_s"] + 1).all()
@@ -189,7 +189,7 @@ def test_without_a_clone_nothing_is_run(clones: dict[str, Path], capsys: pytest.
     assert "there is no framework/QSSF Service" in capsys.readouterr().err
 
 
-def test_who_is_chosen_by_counting_may_find_no_room() -> None:
+def test_a_job_selected_by_counting_may_not_fit() -> None:
     """A and B leave two GPUs on each of two nodes. C, on three, is to run beside them, and waits for B to end at 30.
 
     Ours looks at nodes: of B, C and A, in this order, C is put on A's node, and A is paused from 1 to 30.
@@ -199,7 +199,7 @@ def test_who_is_chosen_by_counting_may_find_no_room() -> None:
     assert finishes(named("srtf"), work, uniform(2, 4), "spread") == [129, 30, 51]
 
 
-def test_running_jobs_stand_in_front_of_those_that_wait_in_a_queue() -> None:
+def test_running_jobs_precede_waiting_ones_in_a_queue() -> None:
     """A 0-1000 and C 2-1002 on a GPU each; B, between them, needs both, and is let in at 1000 only by las."""
     work = jobs((0, 1, 1000), (1, 2, 100), (2, 1, 1000))
     assert finishes(LasByCounts(), work, uniform(1, 2)) == [1000, 1102, 1002]
@@ -214,7 +214,7 @@ def test_a_job_on_two_gpus_leaves_its_queue_late() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "tied"), [(1, 0), (2, 1)])
-def test_ties_are_those_of_a_job_that_waits_with_one_that_runs(gpus: int, tied: int) -> None:
+def test_ties_are_between_waiting_and_running_jobs(gpus: int, tied: int) -> None:
     """Forty jobs of 100 s, half of them a second later; on 2 GPUs each, 12 of that half run at once and 8 wait."""
     load = replace(workload(40, 0), jobs=jobs(*((number // 20, gpus, 100.0) for number in range(40))))
     assert ties(load, ROWS[8]) == tied

@@ -15,7 +15,7 @@ from gpu_cluster_gym.simulator.rule_policy import Rollouts, Rule, memory_of
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.vocabulary import DONE
 from gpu_cluster_gym.workloads import Workload, named, windows
-from tests.cases import untold
+from tests.cases import hidden_fields
 
 FEW = 60  # jobs
 MANY_ERRORS = 5  # standard errors
@@ -97,7 +97,7 @@ def test_a_belief_depends_on_no_hidden_truth(workload: str, history: str | None)
     costs = []
     for factor in (1.0, 1.7):
         rollouts = rollouts_of(episode, memory)
-        untold.change(rollouts.jobs[:FEW], episode.state, factor)
+        hidden_fields.change(rollouts.jobs[:FEW], episode.state, factor)
         rollouts.sample_belief(seed=3)
         costs.append(rollouts.run())
         assert legality.check(rollouts.states, 0, rollouts.jobs) == 0

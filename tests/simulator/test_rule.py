@@ -135,7 +135,7 @@ def test_any_weights_with_history(workload: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("workload", ["philly", "aiturbo_ps"])
-def test_any_weights_where_gpu_types_differ_beside_other_levers(workload: str, seed: int) -> None:
+def test_any_weights_with_gpu_types_and_other_levers(workload: str, seed: int) -> None:
     """Sharing, sizes, cores or servers, on V100s and K80s."""
     rng = np.random.default_rng(seed)
     rule, scenario = any_rule(rng, rng.choice([0.5, 1.0, 3.0])), named(workload)
@@ -204,7 +204,7 @@ def test_the_laws_notice_planted_faults(law: Callable[[View, Action], bool], fau
     assert count_breaches(fault, law, "philly_exclusive") > 0
 
 
-def test_no_pause_pays_at_an_infinite_price_of_what_others_lose() -> None:
+def test_no_pause_pays_at_an_infinite_price_of_others_losses() -> None:
     load = one_window("xion_small", jobs=120)
     paused = load.results(run(Rule(), load.episode()))["preemptions"].sum()
     assert paused > 0

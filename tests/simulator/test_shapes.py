@@ -32,7 +32,7 @@ ELASTIC = "memory,preemption,elastic"
 
 
 def two(duration: float = 100, **given: Any) -> dict[str, Any]:
-    """Make a job that asks for two workers and can have one to four."""
+    """Return a job that requests two workers and can have one to four."""
     return job(duration, num_gpus=2, min_workers=1, max_workers=4, **given)
 
 
@@ -65,7 +65,7 @@ def test_fewer_workers_do_more_each() -> None:
     assert booked(results, 0, "run_gpu_s") == [160]
 
 
-def test_who_grows_waits_for_gpus_that_are_being_freed() -> None:
+def test_a_growing_job_waits_for_gpus_that_are_being_freed() -> None:
     """B pauses 40-70. A pauses 40-50, has given up its two GPUs, which nobody else gets, and loads 70-75 with four.
 
     It has 60 s left and runs twice as fast: 75-105. B loads nothing: 105-165.
@@ -107,7 +107,7 @@ def test_a_job_that_moves_keeps_its_gpus_from_others() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 5])
-def test_there_are_fewest_and_most_workers(count: int) -> None:
+def test_workers_have_a_minimum_and_a_maximum(count: int) -> None:
     wide = Cluster("one node", (5,), (16.0,), (24,))
     jobs = [two(), job(10, submit_s=1.0)]
     twins = Twins(workload(table_of(*jobs), wide, physics=ELASTIC))
@@ -119,7 +119,7 @@ def test_there_are_fewest_and_most_workers(count: int) -> None:
     assert twins.differences == []
 
 
-def test_without_elastic_a_job_has_what_it_asks_for() -> None:
+def test_without_elastic_a_job_has_its_requested_shape() -> None:
     twins = Twins(workload(table_of(two(servers=2, cpu_slowdown=2.0)), FOUR, physics="memory,preemption"))
     assert twins.advance()
     assert not any(twins.legal(Start(0, here)) for here in (on(0), on(0, 1, 2), at(0), on(0, 1, servers=2)))
@@ -148,7 +148,7 @@ def test_one_worker_exchanges_with_its_server_too() -> None:
     assert booked(results, 0, "core_s") == [80 * 6]
 
 
-def test_servers_on_gpus_have_a_whole_one_each_and_no_cores_of_their_own() -> None:
+def test_servers_on_gpus_have_a_whole_gpu_each_and_no_cores() -> None:
     """As fast as on cores, wherever they are: 100 s with three GPUs of one core each, of which one is elsewhere."""
     lines: Lines = {0: [Start(0, on(0, 1, 2, workers=2, servers=1))]}
     results = played([two(servers=1, sync_gb=0.625)], lines, cluster=PAIRS, physics=ELASTIC)
@@ -156,7 +156,7 @@ def test_servers_on_gpus_have_a_whole_one_each_and_no_cores_of_their_own() -> No
     assert booked(results, 0, "run_gpu_s core_s") == [300, 300]
 
 
-def test_what_a_node_has_may_be_just_what_servers_need() -> None:
+def test_servers_may_need_all_cores_of_a_node() -> None:
     """13 cores for two servers and three workers: 13 / 3 for each GPU, the fewest being 1 + 2 x 5 / 3.
 
     The first is the lesser of the two as numbers are rounded. The job asks for six cores for each GPU.
@@ -169,7 +169,7 @@ def test_what_a_node_has_may_be_just_what_servers_need() -> None:
     assert booked(played(asking, lines, cluster=tight, physics=ELASTIC), 0, "core_s") == [1300]
 
 
-def test_nobody_gets_fewer_cores_than_its_servers_need() -> None:
+def test_no_job_gets_fewer_cores_than_its_servers_need() -> None:
     """Eight cores, two kept for GPUs. One worker and its server need six: with one GPU taken there are seven."""
     few = Cluster("few cores", (2,), (16.0,), (8,), inter_gbs=6.25)
     jobs = [job(100, servers=1), job(100), job(100, num_gpus=0, cpu_cores=1)]
@@ -187,7 +187,7 @@ def test_nobody_gets_fewer_cores_than_its_servers_need() -> None:
     assert twins.differences == []
 
 
-def test_who_waits_for_gpus_and_finds_no_cores_for_its_servers_is_queued() -> None:
+def test_a_job_without_cores_for_its_servers_after_waiting_is_queued() -> None:
     """A pauses 10-20 for B, which needs six cores a GPU. C has six of eight by then: B is queued, and starts at 50."""
     few = Cluster("few cores", (2,), (16.0,), (8,), inter_gbs=6.25)
     jobs = [job(100, pause_s=10.0), job(100, servers=1), job(40)]
@@ -202,7 +202,7 @@ def test_who_waits_for_gpus_and_finds_no_cores_for_its_servers_is_queued() -> No
     assert booked(results, 1, "wait_s start_s") == [50, 50]
 
 
-def test_what_feeds_a_worker_is_what_servers_leave() -> None:
+def test_workers_get_the_cores_that_servers_leave() -> None:
     """Four cores feed it in time; of seven a GPU the server takes five: half speed. Then nine: the other 50 in 50."""
     lines: Lines = {0: [Start(0, on(0, cores=7.0))], 100: [Resize(0, 9.0)]}
     results = played([job(100, servers=1, **FED)], lines, cluster=FOUR, physics=f"{ELASTIC},cores")

@@ -21,13 +21,13 @@ in_turns = partial(by_hand.played, contention_form="turns")
 # Sharing a GPU.
 
 
-def test_two_who_demand_no_more_than_there_is_do_not_slow_each_other() -> None:
+def test_two_jobs_within_the_capacity_do_not_slow_each_other() -> None:
     """Utilisation .5 + .5: A 0-100, B 0-80."""
     assert ends(played([job(100), job(80)], {0: [Start(0, on(0)), Start(1, on(0))]})) == [100, 80]
 
 
 @pytest.mark.parametrize(("contention", "end"), [(0.48, 138.4), (1.0, 180.0), (0.0, 100.0)])
-def test_contention_is_for_what_is_demanded_beyond_one_gpu(contention: float, end: float) -> None:
+def test_contention_is_for_demand_beyond_one_gpu(contention: float, end: float) -> None:
     """Utilisation .9 + .9: both 1 + contention x .8 times slower from 0 to the end."""
     jobs = [job(100, **BUSY), job(100, **BUSY)]
     results = played(jobs, {0: [Start(0, on(0)), Start(1, on(0))]}, contention=contention)
@@ -35,7 +35,7 @@ def test_contention_is_for_what_is_demanded_beyond_one_gpu(contention: float, en
     assert results["run_s"].tolist() == results["shared_s"].tolist() == pytest.approx([end, end])
 
 
-def test_who_comes_and_goes_slows_only_meanwhile() -> None:
+def test_a_temporary_job_slows_others_while_it_runs() -> None:
     """Contention 1.25 x .8 = 1: half speed together. A alone 0-20; both 20-100, when B's 40 are done.
 
     A has 20 + 40 = 60 by then, and runs its last 40 alone: A 0-140, B 20-100.
@@ -63,7 +63,7 @@ def test_in_turns_a_job_waits_for_the_other_by_its_duty_and_memory() -> None:
     assert ends(results) == [120 + 100 - 120 / 2.08, 120]
 
 
-def test_in_turns_who_holds_the_gpu_long_is_waited_for_and_waits_little() -> None:
+def test_in_turns_long_iterations_delay_others_and_wait_little() -> None:
     """Contention 1. Iterations of 1.6 and 129.6 ms hold it as 1 to 3: A waits 2 x 3 / 4 for B, and B 2 x 1 / 4.
 
     A is 2.5 times slower: 0-150. B has 150 / 1.5 = 100 by then and 20 to go: 0-170.
@@ -114,7 +114,7 @@ def test_computing_slows_but_not_the_exchange() -> None:
     assert ends(results) == [150, 175]
 
 
-def test_who_pauses_or_loads_slows_nobody() -> None:
+def test_pausing_and_loading_jobs_slow_no_other() -> None:
     """Together at half speed 0-20. B pauses 20-30, waits, loads 40-60: A runs alone 20-60 and has 50 then.
 
     Together again 60-160, when A is done; B has 10 + 50, and 40 to go: B ends at 200.
@@ -135,7 +135,7 @@ def large(duration: float, **given: Any) -> dict[str, Any]:
     return job(duration, **{"gpu_memory_gib": 10.0} | given)
 
 
-def test_who_comes_last_fails_at_once_where_memory_does_not_suffice() -> None:
+def test_the_last_job_fails_at_once_if_memory_does_not_suffice() -> None:
     """A 0-100. B comes to it at 10, fails, is queued again at 35, and runs 35-85 on the other GPU."""
     lines: Lines = {0: [Start(0, on(0))], 10: [Start(1, on(0))], 35: [Start(1, on(1))]}
     results = played([large(100), large(50)], lines)
@@ -144,7 +144,7 @@ def test_who_comes_last_fails_at_once_where_memory_does_not_suffice() -> None:
     assert booked(results, 1, "start_s wait_s run_s lost_s") == [10, 35, 50, 0]
 
 
-def test_nobody_may_start_before_the_delay_is_over() -> None:
+def test_no_failed_job_may_start_before_its_delay_is_over() -> None:
     twins = Twins(workload(table_of(large(100), large(50)), ONE, physics=SHARED, restart_delay=30.0))
     twins.advance()
     for action in (Start(0, on(0)), Start(1, on(0))):
@@ -189,7 +189,7 @@ def test_a_job_that_was_alone_has_its_peak_from_the_beginning() -> None:
     assert booked(results, 1, "lost_s wait_s") == [30, 35]
 
 
-def test_what_a_slow_job_loses_is_its_time_and_not_its_progress() -> None:
+def test_a_slow_job_loses_its_time_and_not_its_progress() -> None:
     """Half speed together. B reaches its peak, 50 s of progress, at 100 and fails. A alone 100-150, B 125-225."""
     lines: Lines = {0: [Start(0, on(0)), Start(1, on(0))], 125: [Start(1, on(1))]}
     results = played([large(100, **BUSY), large(100, **BUSY)], lines, peak_at=0.5, contention=1.25)
@@ -197,7 +197,7 @@ def test_what_a_slow_job_loses_is_its_time_and_not_its_progress() -> None:
     assert booked(results, 1, "lost_s run_s wait_s") == [100, 100, 25]
 
 
-def test_who_begins_anew_has_nothing_to_load() -> None:
+def test_a_job_without_progress_has_nothing_to_load() -> None:
     """B has its peak from the beginning. A 0-20, pauses 20-23, loads 30-35, runs 35-65: there it grows, and fails.
 
     Queued from 90 on, it starts over at 120, when B is done: A 120-220. It waited 7 and 55 s, lost 20 + 30.
@@ -228,7 +228,7 @@ def test_a_job_that_had_its_peak_takes_it_again_as_it_loads() -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_who_ends_as_another_grows_leaves_room_for_it(first: int) -> None:
+def test_a_job_that_ends_as_another_grows_frees_memory_for_it(first: int) -> None:
     """At 50 one ends, and the other, which joined it, needs its peak; whichever is named first."""
     jobs = [large(100), large(50)] if first else [large(50), large(100)]
     results = played(jobs, {0: [Start(first, on(0)), Start(1 - first, on(0))]}, peak_at=0.5)
@@ -236,7 +236,7 @@ def test_who_ends_as_another_grows_leaves_room_for_it(first: int) -> None:
     assert not results["oom_restarts"].any()
 
 
-def test_who_has_paused_as_another_grows_leaves_room_for_it() -> None:
+def test_a_job_that_has_paused_as_another_grows_frees_memory_for_it() -> None:
     """B, first, pauses 40-50; at 50 A grows, till 100. B loads nothing and runs 100-120."""
     lines: Lines = {0: [Start(1, on(0)), Start(0, on(0))], 40: [Preempt(1)], 100: [Start(1, on(0))]}
     results = played([large(100), large(60, pause_s=10.0)], lines, peak_at=0.5)
@@ -245,7 +245,7 @@ def test_who_has_paused_as_another_grows_leaves_room_for_it() -> None:
 
 
 @pytest.mark.parametrize(("victim", "fails"), [("newcomer", 1), ("grower", 2)])
-def test_of_two_who_grow_together_one_fails(victim: Any, fails: int) -> None:
+def test_of_two_jobs_that_grow_together_one_fails(victim: Any, fails: int) -> None:
     """B is started before A, at 0; both grow at 50. A came last; B, the later job, grows last."""
     lines: Lines = {0: [Start(0, on(0)), Start(2, on(0)), Start(1, on(0))], 75: [Start(fails, on(1))]}
     results = played([HOST, large(100), large(100)], lines, oom_victim=victim, **LATE)

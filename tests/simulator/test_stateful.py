@@ -1,4 +1,4 @@
-"""Whatever is done to an episode, in whatever order, it agrees with a plain account of the same and breaks no law."""
+"""Any sequence of actions on an episode agrees with a plain account and keeps all invariants."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -123,7 +123,7 @@ class Cluster(RuleBasedStateMachine):
         assert self.ledger.broken == {}
 
     def teardown(self) -> None:
-        """Run what is left to its end, first come, first served, and close the books."""
+        """Run the remaining jobs first come, first served, and check the final account."""
         while hasattr(self, "ledger") and not self.episode.done:
             while len(ready := self.episode.view.startable) and (where := self.episode.view.place(ready[0])):
                 self.act(Start(int(ready[0]), where))

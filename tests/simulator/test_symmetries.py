@@ -94,7 +94,7 @@ def test_nodes_that_can_hold_no_job_do_not_matter(rules: Rules) -> None:
 
 
 @pytest.mark.parametrize("rules", EXACT, ids=name)
-def test_where_there_is_room_for_all_nobody_waits(rules: Rules) -> None:
+def test_no_job_waits_if_all_fit(rules: Rules) -> None:
     """With a node for each job, a job finds a free one when it arrives, and no other is ever in its way."""
     jobs = drawn(count=30)
     plenty = [Node(16, 24.0, 96)] * len(jobs)
@@ -105,7 +105,7 @@ def test_where_there_is_room_for_all_nobody_waits(rules: Rules) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_another_gpu_in_a_pool_delays_nobody_under_strict_fifo(seed: int) -> None:
+def test_another_gpu_in_a_pool_delays_no_job_under_strict_fifo(seed: int) -> None:
     """By induction: if all before it start no later, they are gone no later, and start before it as ever."""
     strict = Rules("submit", preempt=False, placement="pooled", discipline="strict", memory=False)
     jobs = drawn(seed)

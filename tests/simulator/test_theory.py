@@ -52,7 +52,7 @@ def mean_wait(rng: np.random.Generator, servers: int, load: float, count: int = 
 
 
 @pytest.mark.parametrize(("servers", "use"), [(1, 0.5), (1, 0.8), (2, 0.7), (8, 0.9), (30, 0.95)])
-def test_mean_waits_are_those_of_queueing_theory(servers: int, use: float) -> None:
+def test_mean_waits_agree_with_queueing_theory(servers: int, use: float) -> None:
     """Two hundred queues of 400 arrivals, 80,000 in all: the mean is within three standard errors of Erlang's."""
     load = servers * use
     rng = np.random.default_rng([servers, int(100 * use)])
@@ -115,7 +115,7 @@ def first_come_first_served(jobs: list[Job], gpus: int) -> list[float]:
     return [start + job.duration_s for start, job in zip(starts, jobs, strict=True)]
 
 
-def test_strict_fifo_is_what_its_definition_says() -> None:
+def test_strict_fifo_follows_its_definition() -> None:
     for seed, gpus in itertools.product(range(300), (1, 4)):
         draw = random.Random(seed)
         jobs = [one._replace(num_gpus=draw.randint(1, gpus)) for one in tiny(seed)]

@@ -12,7 +12,7 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.policy import Wait
 from gpu_cluster_gym.simulator.rule_policy import Rule
-from tests.cases.past import HISTORY, load_of, with_cells
+from tests.cases.histories import HISTORY, load_of, with_cells
 from tests.simulator.test_history_of_cores import CORES, fed_jobs
 
 ASKED = {"sizing": 0.0, "first_guess": 2.0}

@@ -11,7 +11,7 @@ from tests.cases.mixed_jobs import table_of, workload
 
 
 @pytest.mark.parametrize("step_by_step", [False, True])
-def test_a_cpu_job_waits_where_who_displaces_takes_the_cores(step_by_step: bool) -> None:
+def test_a_cpu_job_waits_if_the_displacing_job_takes_the_cores(step_by_step: bool) -> None:
     """At 600 C, who asks seven cores of eight, displaces A; D, a CPU job, asks three and waits till C is done.
 
     A 0-600, C 600-610, A 610-1010, D 610-710; B 0-1000.
@@ -24,7 +24,7 @@ def test_a_cpu_job_waits_where_who_displaces_takes_the_cores(step_by_step: bool)
     assert ends(work.results(run(las, work.episode(), step_by_step=step_by_step))) == [1010, 1000, 610, 710]
 
 
-def test_a_ranking_does_not_pause_who_has_inherited_gpus_at_this_very_instant() -> None:
+def test_a_ranking_does_not_pause_a_job_that_inherited_gpus_at_this_instant() -> None:
     """A 0-5, pausing till 15 for B, for whom its GPU is reserved; C, the shortest, comes at 15: B is not paused.
 
     B 15-115, C 115-125, A 125-220.

@@ -66,7 +66,7 @@ def test_a_job_that_arrives_as_another_finishes_is_in_the_walk(simulate: Simulat
     assert [(outcome.wait_s, outcome.finish_s) for outcome in outcomes] == [(0, 10), (12, 21), (0, 13)]
 
 
-def test_easy_backfills_what_ends_by_the_shadow_time(simulate: Simulate) -> None:
+def test_easy_backfills_jobs_that_end_by_the_shadow_time(simulate: Simulate) -> None:
     """Only A and B, which both end at 10, let C start: the shadow is 10. D 2-10 ends exactly then.
 
     gpu 0-1  A 0-10        C 10-15
@@ -77,7 +77,7 @@ def test_easy_backfills_what_ends_by_the_shadow_time(simulate: Simulate) -> None
     assert finishes(simulate(jobs, cluster(5), EASY)) == [10, 10, 15, 10]
 
 
-def test_easy_refuses_what_ends_a_second_late(simulate: Simulate) -> None:
+def test_easy_refuses_a_job_that_ends_a_second_late(simulate: Simulate) -> None:
     """B, not C, is the head; D would run 2-11, over its shadow at 10. B 10-20, then C 20-50, D 20-29."""
     jobs = [job(0, 3, 10), job(1, 4, 10), job(1, 2, 30), job(2, 1, 9)]
     assert finishes(simulate(jobs, cluster(4), EASY)) == [10, 20, 50, 29]
@@ -109,7 +109,7 @@ def test_easy_believes_the_estimates(simulate: Simulate) -> None:
 
 
 @pytest.mark.parametrize(("a", "b", "d"), [(10, 30, 60), (30, 10, 52)])
-def test_easy_asks_where_the_rule_puts_a_backfill(simulate: Simulate, a: int, b: int, d: int) -> None:
+def test_easy_considers_the_placement_of_a_backfill(simulate: Simulate, a: int, b: int, d: int) -> None:
     """A (node 0) and B (node 1) leave one GPU each; C needs a node, at 10. The rule puts D (50 s) on node 0.
 
     It is to be C's if A ends at 10: D waits, and has node 1 for 10-60. If B does, C has node 1: D 2-52.
@@ -201,7 +201,7 @@ def test_pausing_and_loading_hold_gpus_without_progress(simulate: Simulate) -> N
     assert finishes(simulate(jobs, cluster(1), SRTF._replace(preemption=False))) == [130, 30, 50]
 
 
-def test_the_victim_is_who_holds_the_chosen_gpus(simulate: Simulate) -> None:
+def test_the_victim_holds_the_chosen_gpus(simulate: Simulate) -> None:
     """C takes the lowest-numbered GPU, A's, though B has more left. A 0-10, C 10-20, A 20-60; B 0-100."""
     outcomes = simulate([job(0, 1, 50), job(0, 1, 100), job(10, 1, 10)], cluster(2), SRTF)
     assert [(o.preemptions, o.finish_s) for o in outcomes] == [(1, 60), (0, 100), (0, 20)]
@@ -226,7 +226,7 @@ def test_las_demotes_at_exactly_the_limits(simulate: Simulate) -> None:
     assert [(o.preemptions, o.finish_s) for o in outcomes] == [(3, 27), (0, 8), (0, 12), (2, 29)]
 
 
-def test_a_grant_waits_for_a_pause_in_flight_and_begins_no_other(simulate: Simulate) -> None:
+def test_a_grant_waits_for_a_pause_in_flight_and_starts_no_other(simulate: Simulate) -> None:
     """C (110 left) pauses B (195), not A (95), for 5-15. At 8 D (50) comes first; B's GPU is enough for it.
 
     gpu 0  A 0-100                       B loads 100-104, runs 104-299
@@ -237,7 +237,7 @@ def test_a_grant_waits_for_a_pause_in_flight_and_begins_no_other(simulate: Simul
     assert [(o.preemptions, o.finish_s) for o in outcomes] == [(0, 100), (1, 299), (0, 175), (0, 65)]
 
 
-def test_a_grant_is_made_anew_and_never_takes_what_loads(simulate: Simulate) -> None:
+def test_a_grant_is_recomputed_and_never_takes_loading_jobs(simulate: Simulate) -> None:
     """At 5 C pauses A; at 6 B ends, so C starts there and waits no more. At 18 A loads: D pauses C instead.
 
     gpu 0  A 0-5, pauses 5-15       A loads 15-25, runs 25-120
@@ -260,7 +260,7 @@ def test_strict_bars_queued_jobs(simulate: Simulate, discipline: str, d: int, pl
     assert finishes(simulate(jobs, cluster(4), rules)) == [10, 120, 30, d]
 
 
-def test_a_pool_starts_what_fits_the_free_count(simulate: Simulate) -> None:
+def test_a_pool_starts_jobs_that_fit_the_free_count(simulate: Simulate) -> None:
     """At 10 B (3 GPUs) has one free and waits for A's pause, 10-15. At 12 C goes first, on the free one.
 
     A 0-10, pauses 10-15; C 12-22; B 15-35 on what A left; A loads 35-40, runs 40-130. D 22-36: at 36
@@ -277,7 +277,7 @@ def test_a_pool_starts_what_fits_the_free_count(simulate: Simulate) -> None:
     assert finishes(outcomes) == [130, 35, 22, 232, 46]
 
 
-def test_in_a_pool_a_grant_that_waits_keeps_later_ones_waiting(simulate: Simulate) -> None:
+def test_in_a_pool_a_waiting_grant_blocks_later_ones(simulate: Simulate) -> None:
     """At 10 C and D are granted all: A leaves at once, B pauses 10-15. C (3) keeps A's two GPUs: D waits too.
 
     A 0-10, B 0-10; C 15-35, D 15-45; A 35-125 as three GPUs are free; B 45-145.

@@ -30,7 +30,7 @@ def test_a_filled_table_is_a_good_table() -> None:
     pd.testing.assert_frame_equal(traces.check(table), table)
 
 
-def test_one_seed_fills_alike_and_another_does_not() -> None:
+def test_one_seed_fills_identically_and_another_does_not() -> None:
     pd.testing.assert_frame_equal(filled(some_jobs(), seed=1), filled(some_jobs(), seed=1))
     other = filled(some_jobs(), seed=2)
     for name in ("model", "gpu_memory_gib", "pause_s", "load_s", "profiled_duration_s", "predictable_from"):
@@ -132,7 +132,7 @@ def test_a_load_is_a_start_and_the_checkpoint_that_a_pause_writes() -> None:
     assert table["load_s"].mean() < high["load_s"].mean() / 2
 
 
-def test_estimates_err_as_they_say() -> None:
+def test_estimates_have_the_stated_errors() -> None:
     """The log error has a standard deviation of 0.25 for 70 % of the jobs, 1 for the others, and no bias."""
     table = filled(some_jobs(20_000, duration_s=[5_000.0] * 20_000))
     error = np.log(table["profiled_duration_s"] / table["duration_s"])
@@ -144,7 +144,7 @@ def test_estimates_err_as_they_say() -> None:
     assert abs(error[good].mean()) < 0.01
 
 
-def test_profiles_err_as_asked_and_otherwise_not_at_all() -> None:
+def test_profiles_have_the_requested_errors_and_none_by_default() -> None:
     """Duty cycle (log odds) and memory have their own errors, memory up to the largest GPU's; iterations have none."""
     jobs = some_jobs(2000)
     exact, wrong = filled(jobs), filled(jobs, duty_error=0.25, memory_error=0.025)
@@ -186,7 +186,7 @@ def test_bandwidth_of_a_job_with_enough_cores_follows_its_gpus() -> None:
     assert table["bandwidth_gbs"].to_numpy() == pytest.approx((2 * batch / seconds * 5e-3).to_numpy())
 
 
-def test_an_unknown_model_borrows_a_profile_and_says_so() -> None:
+def test_an_unknown_model_gets_a_profile_with_a_note() -> None:
     table = filled(some_jobs(3, model=["ours", "resnet50", "lstm"]))
     assert table.attrs["notes"] == ["models without a profile, simulated with that of resnet50: ours"]
     assert table["checkpoint_gib"][0] == table["checkpoint_gib"][1] != table["checkpoint_gib"][2]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.philly_batches import block, fitted
-from benchmarks.philly_fidelity import BUCKETS, batches, burstiness, members, of_log
+from benchmarks.philly_fidelity import BUCKETS, batches, burstiness, members, read_log
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.traces import _philly_generator
 from gpu_cluster_gym.workloads import Scenario
@@ -141,7 +141,7 @@ def counted(drawn: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("half", ["small", "large"])
-def test_work_is_gone_on_with_for_as_long_as_in_the_log(counted: list[dict[str, Any]], half: str) -> None:
+def test_work_continues_for_as_long_as_in_the_log(counted: list[dict[str, Any]], half: str) -> None:
     """The log: mean scores of a cluster's small batches correlate .25 one apart, .06 ten apart; large .48, .17."""
     published = STATISTICS["batch_process"]["score_autocorrelation"][half]
     for lag in ("1", "2", "3", "5", "10"):
@@ -192,7 +192,7 @@ def test_the_parameters_fit_the_published_statistics() -> None:
 
 
 def test_published_statistics_of_batches_are_the_logs(shared_data: Path) -> None:
-    log = of_log(shared_data / "philly" / "philly_jobs_first75.csv.gz")
+    log = read_log(shared_data / "philly" / "philly_jobs_first75.csv.gz")
     assert block(log) == STATISTICS["batch_process"]
 
 

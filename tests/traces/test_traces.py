@@ -57,7 +57,7 @@ def test_an_error_can_be_pickled() -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_lines_are_those_of_the_file_where_a_field_spans_several(tmp_path: Path) -> None:
+def test_line_numbers_are_those_of_the_file_with_multiline_fields(tmp_path: Path) -> None:
     with pytest.raises(traces.TraceError) as caught:
         read(tmp_path, f'{HEADER},remark\na,0,1,60,"one\ntwo"\nb,30,2,x,three\n')
     assert (caught.value.line, caught.value.column) == (4, "duration_s")
@@ -168,9 +168,7 @@ def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
         "quoted",
     ],
 )
-def test_the_same_jobs_written_otherwise_are_the_same_table(
-    tmp_path: Path, name: str, content: str | bytes
-) -> None:
+def test_equivalent_files_give_the_same_table(tmp_path: Path, name: str, content: str | bytes) -> None:
     pd.testing.assert_frame_equal(
         read(tmp_path, content, name), read(tmp_path, TARGET_BUSY_SHARE, "good.csv")
     )
@@ -183,7 +181,7 @@ def test_times_and_ids_are_unchanged(tmp_path: Path) -> None:
     assert table["duration_s"][1] == 0.1
 
 
-def test_an_unsorted_file_is_sorted_stably_and_says_so(tmp_path: Path) -> None:
+def test_an_unsorted_file_is_sorted_stably_with_a_note(tmp_path: Path) -> None:
     table = read(tmp_path, f"{HEADER}\nlate,50,1,60\nb,30,1,60\na,30,1,60\nfirst,0,1,60\n")
     assert table["job_id"].tolist() == ["first", "b", "a", "late"]
     assert table.index.tolist() == [0, 1, 2, 3]
@@ -201,7 +199,7 @@ def test_cpu_jobs_have_no_gpus(tmp_path: Path) -> None:
     assert table["num_gpus"].tolist() == [0, 1]
 
 
-def test_the_first_jobs_of_a_file_can_be_asked_for(tmp_path: Path) -> None:
+def test_the_first_jobs_of_a_file_can_be_requested(tmp_path: Path) -> None:
     table = read(tmp_path, TARGET_BUSY_SHARE, jobs=2)
     assert table["job_id"].tolist() == ["a", "b"]
     assert table.attrs["notes"] == ["the first 2 of 3 jobs are used"]
@@ -213,7 +211,7 @@ def test_checking_twice_changes_nothing() -> None:
     assert traces.check(table).attrs == table.attrs
 
 
-def test_a_table_in_memory_is_checked_alike() -> None:
+def test_a_table_in_memory_is_checked_the_same_way() -> None:
     with pytest.raises(traces.TraceError, match=r"job table, line 12, column num_gpus: found '2.5'"):
         some_jobs(num_gpus=[1.0] * 10 + [2.5] + [1.0] * 489)
 

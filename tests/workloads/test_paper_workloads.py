@@ -142,7 +142,7 @@ def test_xonars_jobs_are_queued_at_once_on_two_gpus_each() -> None:
     assert not table[["input_core_s", "sync_gb", "bandwidth_gbs"]].any(axis=None)
 
 
-def test_a_larger_set_begins_with_the_smaller() -> None:
+def test_a_larger_set_starts_with_the_smaller_one() -> None:
     assert_frame_equal(many("xonar_mix", 30).head(10), many("xonar_mix", 10))
 
 
@@ -189,7 +189,7 @@ def test_only_arrivals_change_with_the_load_of_xions_jobs(load: float) -> None:
 # CODA
 
 
-def test_codas_training_has_the_load_asked_for_with_plenty_of_cores(training: pd.DataFrame) -> None:
+def test_codas_training_has_the_requested_load_with_ample_cores(training: pd.DataFrame) -> None:
     gpus = training["num_gpus"].to_numpy()
     needs = seconds(training), training["input_core_s"].to_numpy(), training["sync_gb"].to_numpy(), gpus
     asked, plenty = training["asked"].to_numpy(), np.full(len(training), 1e9)
@@ -200,7 +200,7 @@ def test_codas_training_has_the_load_asked_for_with_plenty_of_cores(training: pd
     assert (gpus * fed).sum() / (80 * 86_400 * DAYS) == pytest.approx(1.1, rel=0.08)
 
 
-def test_codas_cpu_jobs_have_the_load_asked_for(days: pd.DataFrame) -> None:
+def test_codas_cpu_jobs_have_the_requested_load(days: pd.DataFrame) -> None:
     on_cpu = days[days["kind"] == "cpu"]
     work = (on_cpu["cpu_cores"] * on_cpu["duration_s"]).sum()
     assert work / (400 * 86_400 * DAYS) == pytest.approx(0.25, rel=0.08)
@@ -242,7 +242,7 @@ def test_codas_models_need_the_cores_of_synergys_curves(training: pd.DataFrame) 
     assert (language < 0.1).all()
 
 
-def test_codas_jobs_train_nine_models_alike(training: pd.DataFrame) -> None:
+def test_codas_jobs_train_nine_models_equally_often(training: pd.DataFrame) -> None:
     shares = training["model"].value_counts(normalize=True)
     assert set(shares.index) == set(coda_mix.MODELS)
     assert shares.to_numpy() == pytest.approx(1 / 9, abs=0.02)
@@ -286,7 +286,7 @@ def test_only_bandwidth_changes_with_the_share_of_heavy_jobs() -> None:
     assert (more["bandwidth_gbs"] / more["cpu_cores"])[list(heavy[2])].tolist() == [12.5] * len(heavy[2])
 
 
-def test_the_first_jobs_of_a_day_can_be_asked_for() -> None:
+def test_the_first_jobs_of_a_day_can_be_requested() -> None:
     day = workloads.load("coda_mix", seed=6)
     assert_frame_equal(workloads.load("coda_mix", seed=6, jobs=100), day.head(100))
 

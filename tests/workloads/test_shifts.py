@@ -114,11 +114,11 @@ def test_deadlines_move_with_scaled_arrivals() -> None:
 @pytest.mark.parametrize("shift", ["load=2", "bunches=8", "run_times=2"])
 def test_a_job_has_a_deadline_under_a_shift_where_it_had_one(shift: str, window: Workload) -> None:
     """Also if it was due before it arrived, so that the deadline would be before the clock's start."""
-    had = np.arange(len(window.table)) % 2 > 0
-    table = window.table.assign(deadline_s=np.where(had, 1.0, 0.0))
+    had_deadline = np.arange(len(window.table)) % 2 > 0
+    table = window.table.assign(deadline_s=np.where(had_deadline, 1.0, 0.0))
     table.attrs = window.table.attrs
     found = shifted(replace(window, table=table), shift).table["deadline_s"].to_numpy()
-    assert np.array_equal(found > 0, had)
+    assert np.array_equal(found > 0, had_deadline)
     assert (found >= 0).all()
 
 

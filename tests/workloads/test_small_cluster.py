@@ -51,7 +51,7 @@ def test_a_seed_decides_the_table(name: str) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 7, 240])
-def test_there_are_as_many_jobs_as_are_asked_for(name: str, jobs: int) -> None:
+def test_the_number_of_jobs_is_the_requested_one(name: str, jobs: int) -> None:
     table = workloads.load(name, seed=3, jobs=jobs)
     assert len(table) == jobs
     assert table["submit_s"].iloc[0] == 0
@@ -140,11 +140,11 @@ def test_estimates_are_good_at_once_later_or_never(name: str) -> None:
     turns = table["predictable_from"]
     assert (turns == 0).mean() == pytest.approx(0.45, abs=0.03)
     assert (turns == 1).mean() == pytest.approx(0.15, abs=0.03)
-    held_s, told_s = (
+    held_s, estimate_s = (
         table["duration_s"] + table["startup_s"],
         table["profiled_duration_s"] + table["startup_s"],
     )
-    error = np.log(told_s / held_s)
+    error = np.log(estimate_s / held_s)
     assert error[turns == 0].std() == pytest.approx(0.25, abs=0.02)
     assert error[turns > 0].std() == pytest.approx(1, abs=0.05)
     late = np.log((table["predicted_duration_s"] + table["startup_s"]) / held_s)
@@ -162,7 +162,7 @@ def test_busy_restarts_are_the_measured_ones() -> None:
     assert training("busy")["restart_s"].median() < training("mixed")["restart_s"].median() / 4
 
 
-def test_busy_begins_at_the_quietest_and_is_fullest_at_noon() -> None:
+def test_busy_starts_at_the_quietest_hour_and_is_fullest_at_noon() -> None:
     """If all hours were alike: e^(0.75 sin) over its mean, I0(0.75) = 1.146, from 0.41 to 1.85."""
     shares = []
     for seed in range(400):

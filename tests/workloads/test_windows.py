@@ -120,7 +120,7 @@ def test_windows_are_accepted_by_their_mean_jct_over_mean_run_time(month: Scenar
     assert refused > 10
 
 
-def test_too_few_are_said_to_be_too_few(month: Scenario) -> None:
+def test_too_few_windows_are_reported(month: Scenario) -> None:
     with pytest.raises(
         ValueError, match=r"only \d of 99 windows of 32 jobs .* test part with .* 1.3-2.5 on 2x8"
     ):
@@ -173,7 +173,7 @@ def test_the_choice_repeats_and_the_seed_decides_it(month: Scenario) -> None:
     assert names(windows(month, "train", 5)) == first[:5]
 
 
-def test_each_has_a_number_of_its_own(month: Scenario) -> None:
+def test_each_window_has_its_own_number(month: Scenario) -> None:
     for split in SPLITS:
         found = [window.window for window in windows(month, split, min(8, MOST[split]))]
         assert {each.split for each in found} == {split}
@@ -251,7 +251,7 @@ def test_the_lists_we_keep_are_right(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("scenario", KEPT, ids=lambda scenario: scenario.cluster)
-def test_listed_windows_are_those_that_are_drawn(scenario: Scenario) -> None:
+def test_listed_windows_match_drawn_ones(scenario: Scenario) -> None:
     """For more windows than could be simulated here."""
     listed = pd.read_csv(chosen.list_file(scenario)).groupby("split")["mean_duration_s"]
     for split in SPLITS:
@@ -269,7 +269,7 @@ def test_windows_are_accepted_under_the_same_rules_by_any_default(
     table = chosen.table_maker(generated, "test")(0)
     assert table is not None
     accepted_at = chosen.jct_over_run_time(table, generated)
-    monkeypatch.setattr(Scenario.__init__, "__defaults__", None)  # nothing may be taken from what is usual
+    monkeypatch.setattr(Scenario.__init__, "__defaults__", None)  # no default may be used
     assert chosen.jct_over_run_time(table, replace(generated, **rules)) == accepted_at
 
 

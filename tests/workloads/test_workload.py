@@ -55,7 +55,7 @@ def test_an_unfinished_episode_has_no_results(tmp_path: Path) -> None:
         work.results(work.episode())
 
 
-def test_a_generator_replays_as_many_jobs_as_asked() -> None:
+def test_a_generator_replays_the_requested_number_of_jobs() -> None:
     work = full_trace(Scenario(jobs=50, full_trace=True, physics="exclusive"))
     assert len(work.table) == 50
     assert work.cluster.num_gpus == 2490
@@ -65,7 +65,7 @@ def test_a_generator_replays_as_many_jobs_as_asked() -> None:
 
 
 @pytest.mark.parametrize("load", [0.3, 1.0, 4.0])
-def test_the_load_asked_for_is_reached(load: float, tmp_path: Path) -> None:
+def test_the_requested_load_is_reached(load: float, tmp_path: Path) -> None:
     assert load_of(made(tmp_path, target_load=load)) == pytest.approx(load, rel=1e-6)
 
 
@@ -78,7 +78,7 @@ def test_only_the_gaps_are_scaled(tmp_path: Path) -> None:
     assert np.ptp(gaps[before > 0] / before[before > 0]) < 1e-9
 
 
-def test_each_window_has_the_load_asked_for(tmp_path: Path) -> None:
+def test_each_window_has_the_requested_load(tmp_path: Path) -> None:
     fields = {"full_trace": False, "jobs": 32, "all_windows": True, "target_load": 0.8}
     scenario = Scenario(**tiny.scenario(tmp_path, tiny.month(), **fields))
     assert [load_of(window) for window in windows(scenario, "train", 5)] == pytest.approx([0.8] * 5, rel=1e-6)
@@ -93,7 +93,7 @@ def test_the_array_of_jobs_follows_scaled_arrivals(tmp_path: Path) -> None:
 
 
 def test_a_load_beyond_reach_is_refused(tmp_path: Path) -> None:
-    """With simultaneous arrivals the load is the GPUs asked for over the GPUs of the cluster."""
+    """With simultaneous arrivals the load is the requested GPUs over the GPUs of the cluster."""
     most = tiny.jobs()["num_gpus"].sum() / 16
     with pytest.raises(ValueError, match=rf"a load of 1000: 32 jobs reach {most:.3g} at most"):
         made(tmp_path, target_load=1e3)
@@ -219,8 +219,8 @@ def test_start_ups_are_taken_out_of_a_logs_run_times(tmp_path: Path) -> None:
         rest = np.maximum(table[name] - on["startup_s"], table[name] / 2)
         assert on[name].tolist() == rest.tolist()
     assert on.attrs["origin"]["startup_s"].startswith("filled")
-    told = made(tmp_path, tiny.jobs(), physics="estimates,startup").table
-    assert told["duration_s"].tolist() == table["duration_s"].tolist()
+    with_startup = made(tmp_path, tiny.jobs(), physics="estimates,startup").table
+    assert with_startup["duration_s"].tolist() == table["duration_s"].tolist()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A policy in a package of its own."""
+"""Policy in a separate package."""
 
 from gpu_cluster_gym.simulator.policy import Action, Start, Wait
 from gpu_cluster_gym.simulator.view import View

@@ -6,12 +6,12 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel.cluster.layout import CHARGED, JOB, RUNNING
 
-TOLD = {
+VISIBLE = {
     *("submit_s", "num_gpus", "servers", "min_workers", "max_workers", "user", "deadline_s", "request_class"),
     *("profiled_duration_s", "profiled_memory_gib", "profiled_active_ms", "profiled_idle_ms"),
     *("profiled_interference", "pause_s", "load_s", "startup_s", "cores_each", "type_speed", "fitted"),
 }
-"""What a job asks for, what is profiled of it, what is known of its kind; all else is untold."""
+"""Requested and profiled columns, and those known of a kind of job; all other columns are hidden."""
 
 
 def change(jobs: np.ndarray, s: Any, factor: float) -> None:
@@ -19,11 +19,11 @@ def change(jobs: np.ndarray, s: Any, factor: float) -> None:
     count = len(jobs)
     left, predictable = np.isnan(s.finish_s[:count]), s.predictable[:count] > 0
     shown = {
-        "gbs_each": (s.attained_s[:count] > 0) | (s.phase[:count] == RUNNING),  # a monitor has read it
-        "gpu_memory_gib": s.charged[:count] == CHARGED,  # its GPUs show what is left
+        "gbs_each": (s.attained_s[:count] > 0) | (s.phase[:count] == RUNNING),  # measured by a monitor
+        "gpu_memory_gib": s.charged[:count] == CHARGED,  # visible as the free memory of its GPUs
         "duration_s": np.full(count, bool(s.exact)),
         "predicted_duration_s": predictable,
         "predictable_from": predictable,
     }
-    for name in set(JOB.names or ()) - TOLD:
+    for name in set(JOB.names or ()) - VISIBLE:
         jobs[name][left & ~shown.get(name, np.zeros(count, bool))] *= factor

@@ -1,4 +1,4 @@
-"""`benchmarks/calibration.py` asks the kernel, and finds no error where measurements obey the formula."""
+"""`benchmarks.calibration` uses the kernel, and finds no error if measurements follow the formula."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ SCHEMA = (
     "iter_time_s,sync_time_s,rel_throughput,gpu_util_pct,gpu_mem_util_pct,gpu_mem_mib,measured,note,source\n"
 )
 ALONE_S = 0.03 + 0.002309 * 64  # resnet50 on a V100: alpha + beta x batch
-GB = 0.4 * 0.1022  # kappa x what it exchanges
+GB = 0.4 * 0.1022  # kappa x exchanged GB
 NEAR_S = ALONE_S + GB / 26 + 0.001  # 2 GPUs: 2 x 1/2 x GB over the links of one node, and a hop
 FAR_S = ALONE_S + GB / 5 + 0.0023
 INVENTED = f"""{SCHEMA}\
@@ -34,7 +34,7 @@ lstm,Wikitext-2,V100,1,1,1,20,fp32,3.0,,,,1.0,,,,measured,,synergy
 dcgan,LSUN,RTX3090,1,1,1,64,fp32,,100.0,,,,80.0,,4096.0,measured,,lucid
 ppo,LunarLander,RTX3090,1,1,1,64,fp32,,100.0,,,,60.0,,4096.0,measured,,lucid
 """
-BESIDE_60, BESIDE_80 = 1 + 0.62 * 0.6, 1 + 0.62 * 0.8  # by turns, of jobs alike in length and of 4 GiB
+BESIDE_60, BESIDE_80 = 1 + 0.62 * 0.6, 1 + 0.62 * 0.8  # in turns, for jobs of equal length and 4 GiB
 PAIRS = f"""model_a,dataset_a,batch_a,precision_a,model_b,dataset_b,batch_b,precision_b,gpu,slowdown_a,slowdown_b,\
 status,total_gpu_mem_mib,source
 dcgan,LSUN,64,fp32,ppo,LunarLander,64,fp32,RTX3090,{BESIDE_60},{BESIDE_80},ok,,lucid
@@ -51,7 +51,7 @@ mix,1-8,"preemption overhead, quantile 1.00",60.0,,mine
 
 @pytest.fixture
 def invented(tmp_path: Path) -> Path:
-    """Return a folder of measurements, of which most obey the formula."""
+    """Return a folder of measurements, most of which follow the formula."""
     texts = {SPEEDS: INVENTED, "colocation.csv": PAIRS, "preemption_measurements.csv": PAUSES}
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -59,13 +59,13 @@ def invented(tmp_path: Path) -> Path:
 
 
 def cells(printed: str, row: str) -> list[str]:
-    """Return what stands in a row of the tables: its number of points, its errors, what was stated."""
+    """Return the cells of a row of the tables: number of points, errors, stated error."""
     (line,) = re.findall(rf"^{re.escape(row)}  +(.*)$", printed, re.MULTILINE)
     found: list[str] = re.split(r" {2,}", line.strip())
     return found
 
 
-def test_iterations_are_those_of_the_formula() -> None:
+def test_iterations_follow_the_formula() -> None:
     settings = pd.DataFrame(
         {
             "num_gpus": [1, 2, 2, 7],
@@ -95,7 +95,7 @@ def test_links_that_made_the_measurements_are_found_again() -> None:
     np.testing.assert_allclose(links_of(jobs, "nvlink-ib"), list(links.values()), rtol=0.02)
 
 
-def test_slowdowns_are_those_of_the_formulas_in_as_many_episodes_as_it_takes() -> None:
+def test_slowdowns_follow_the_formulas_over_several_episodes() -> None:
     """In turns: of iterations of 1.6 and 129.6 ms, and of 1 and 9 GiB; the roots of the roots are as 1 to 3."""
     duty = np.tile([0.9, 0.8, 0.3, 0.4, 1.0, 1.0], 200)
     jobs = pd.DataFrame({"duty": duty, "gpu_s": 1.0, "gpu_memory_gib": 4.0})
@@ -107,7 +107,9 @@ def test_slowdowns_are_those_of_the_formulas_in_as_many_episodes_as_it_takes() -
     np.testing.assert_allclose(slowdowns(jobs, "turns", 0.5, 0.04), expected, rtol=1e-9)
 
 
-def test_what_obeys_the_formula_has_no_error(invented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measurements_that_follow_the_formula_have_no_error(
+    invented: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--data", str(invented)]) == 0
     printed = capsys.readouterr().out
     assert cells(printed, "V100, fp32")[:2] == ["2", "0.0 (0.0)"]
@@ -124,7 +126,7 @@ def test_what_obeys_the_formula_has_no_error(invented: Path, capsys: pytest.Capt
     assert cells(printed, "quantiles on TACC")[0] == "2"
 
 
-def test_what_is_worse_than_a_constant_is_said() -> None:
+def test_rows_worse_than_a_constant_are_listed() -> None:
     """Computed 10 and 30 % off where the best constant is 0 and 50 % off; of `left out` its own constant counts."""
     points = pd.DataFrame({"what": ["even", "even", "odd", "odd"], "measured": [1.0, 1.0, 1.0, 3.0]})
     points["alpha + beta b"] = points["measured"] * [1.1, 1.1, 1.3, 1.3]
@@ -133,7 +135,7 @@ def test_what_is_worse_than_a_constant_is_said() -> None:
     assert list(verdicts("restart", held_out)) == ["Nowhere worse than a constant (measured left out, both)."]
 
 
-def test_repeats_are_told_by_how_far_they_lie_apart() -> None:
+def test_repeats_have_the_deviation_within_a_setting() -> None:
     """Of the two runs of one setting each is ln(1.21) / 2 from their middle; that deviation is sqrt(2) times it."""
     rows = pd.DataFrame({"model": ["a", "a", "b"], "seconds": [1.0, 1.21, 5.0]})
     what, settings, count, deviation, half = spread_of("mine", rows, ["model"], "seconds")

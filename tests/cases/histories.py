@@ -1,4 +1,4 @@
-"""Histories as they could have been fitted, and workloads that name them."""
+"""Histories of finished jobs with chosen parameters, and workloads that use them."""
 
 from dataclasses import replace
 from pathlib import Path
