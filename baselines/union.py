@@ -23,10 +23,10 @@ It makes no claim of its own: it combines what the papers do one by one, where a
 Co-located jobs are taken to slow each other down by the demand beyond a GPU (`--contention-form excess`), with the
 figures of `mixed`; where they take turns they cost each other more, so GPUs are shared up to a demand of 1.7 only.
 
-Our choice: how they fit together, and the price of a GPU (`simulator.kernel.union.candidates`). Left out: workers on CPU
-cores, which could win .5 % at most (`docs/negative_results.md`); servers for which a fair share of the cores is
-not enough; types of GPU for jobs of more than 16 GPUs that no node has. The defaults were found on training windows,
-at first of `mixed` (`docs/mixed.md`), then of nine workloads (`docs/learning.md`).
+Our choice: the combination, and the price of a GPU (`simulator.kernel.union.candidates`). Left out: workers on CPU
+cores, which could gain 0.5 % at most (`docs/negative_results.md`); parameter servers that need more than a fair share
+of the cores; GPU types for jobs of more than 16 GPUs that fit no node. The defaults were found on training windows,
+first of `mixed` (`docs/mixed.md`), then of nine workloads (`docs/learning.md`).
 
 The policy is `simulator.rule_policy.Rule` with default weights; sharing, preemption, sizing and cores are each switched
 off by a weight of 0: `Rule(sharing=0)`. The compiled algorithm is the package `simulator.kernel.union`, whose

@@ -29,7 +29,8 @@ LIMITS = """\
 - It was not tried on other machines, loads or physics, except under the shifts in docs/learning.md."""
 
 OF_ACTION = {
-    "steer": "It sets the weights of a hand-written rule (`simulator.rule_policy.Rule`) and cannot do what the rule cannot.",
+    "steer": "It sets the weights of a hand-written rule (`simulator.rule_policy.Rule`) and cannot do what the rule "
+    "cannot.",
     "moves": "It chooses among the moves of a list, and CPU cores follow the rule. `lookahead:` cannot be based on it.",
 }
 """Limitations by action kind."""

@@ -128,7 +128,7 @@ class Labels(NamedTuple):
 
 
 def run_with_memory(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> bool:
-    """Run the policy to the end with this memory, (2,), which then holds its counters; return as `run_compiled` does."""
+    """Run the policy to the end with this memory, (2,), which then holds its counters; return like `run_compiled`."""
     act_until = partial(
         rollouts.act_until, states, jobs, *rollout_workspace(states, jobs, memory), policy.options
     )
