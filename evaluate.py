@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
 
 EXAMPLES = """Examples:
-  python evaluate.py --policy xion                   compare with fifo, sjf, srtf, las
-  python evaluate.py --policy all --workload quick   all policies, on a named workload
-  python evaluate.py --policy mylab.mine:policy      a policy of your own
-  python evaluate.py --policy srtf --full-trace --trace-file jobs.csv --cluster 4x8
-  python evaluate.py --paper xonar                   check the claims of a paper
+  python evaluate.py --policy xion                 next to fifo, sjf, srtf, las
+  python evaluate.py --policy all --workload quick      all policies
+  python evaluate.py --policy mylab.mine:policy         your own policy
+  python evaluate.py --policy srtf --full-trace --trace-file jobs.csv
+  python evaluate.py --paper xonar                      the claims of a paper
 --list policies, workloads, traces or papers: known names"""
 WINDOWS = 20
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.policy import Policy
 
 EXAMPLES = """Examples:
-  python train_agent.py --trace philly               steer the rule union
-  python train_agent.py --workload busy --seeds 5    train five seeds and report them together
-  python train_agent.py --workload mixed --extra-workloads busy quick    one agent for all
-  python train_agent.py --workload mixed --action moves    choose moves, trained by look-ahead
-  python train_agent.py --action plain --physics exclusive   start, pause, wait
+  python train_agent.py --trace philly                  steer the rule union
+  python train_agent.py --workload busy --seeds 5       five seeds
+  python train_agent.py --workload mixed --extra-workloads busy quick
+  python train_agent.py --workload mixed --action moves      choose moves
+  python train_agent.py --action plain --physics exclusive   start jobs, wait
 --list workloads or traces: known names; --action NAME --help: its options"""
 OWN = "own"
 ACTION = choices.Preset(
