@@ -235,7 +235,7 @@ def main(args: Sequence[str] | None = None) -> None:
     if name is None:
         parser.error("--name is required: the run has a custom scenario")
     if agent.training.action != "steer" and agent.training.algorithm != "student":
-        parser.error("RUN requires a steering agent or a student of look-ahead")
+        parser.error("cards are written for steering agents and students of look-ahead only")
     text = card(chosen.run, name, seeds, shipped, chosen.judgement)
     folder = SHIPPED / name
     shutil.rmtree(folder, ignore_errors=True)
