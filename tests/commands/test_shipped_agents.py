@@ -95,7 +95,7 @@ def test_an_agent_without_card_replaces_no_shipped_agent(
         checkpoint.save(seed.folder / "best", Agent(opinionated(), TINY, Scenario()))
     with pytest.raises(SystemExit):
         ship.main([str(tmp_path / "picks"), "--name", "all"])
-    assert "requires a steering agent or a student of look-ahead" in capsys.readouterr().err
+    assert "steering agents and students of look-ahead only" in capsys.readouterr().err
     assert {each.name: each.read_bytes() for each in shipped.iterdir()} == before
 
 
