@@ -92,7 +92,8 @@ class Rules:
     all_windows: bool = False
     """Accept every window; otherwise only moderately loaded ones, by mean JCT / mean run time under SRTF."""
     target_load: float | None = choice(None, above=0)
-    """Scale arrivals to this load: sum of GPUs x min(duration, span) over GPUs x span."""
+    """Load to which arrivals are scaled: sum over jobs of GPUs x min(duration, span), divided by the cluster's GPUs x
+    span."""
     max_duration: float | None = choice(None, above=0)
     """Cap on run times, s."""
     shift: str | None = choice(None, expected=shift_expected)
@@ -101,7 +102,7 @@ class Rules:
     tick: float = choice(300.0, least=0)
     """Seconds between scheduling passes without an event."""
     deadline_slack: float = choice(0.0, least=0)
-    """Mean slack of deadlines drawn for a trace without any, in estimated run times; 0 draws none."""
+    """Mean slack of deadlines drawn for a trace without any, in units of estimated run time; 0 draws none."""
     duty_error: float = choice(DUTY_ERROR, least=0)
     """Standard deviation of the error of a profiled duty cycle, in log odds, for a trace without profiles."""
     memory_error: float = choice(MEMORY_ERROR, least=0)
