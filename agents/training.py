@@ -105,8 +105,8 @@ class SteerTraining(Training):
     a steering agent, whose network, `weights`, `hidden` and `decisions_per_window` are used. Rewards and scores are
     relative to `union` in any case."""
     normalize: bool = False
-    """Normalise observations, and rewards of each workload, by running statistics: useful where workloads differ in load
-    or gain."""
+    """Normalise observations, and rewards of each workload, by running statistics: useful where workloads differ in
+    load or gain."""
     extra_workloads: tuple[str, ...] = choice((), expected=workloads_expected)
     """Additional workloads to train on. Each gets an equal share of the environments and the same number of arrivals
     between decisions."""
@@ -160,8 +160,8 @@ class MovesTraining(Training):
     n_epochs: int = choice(20, least=1)
     init_from: str = UNION
     """Rule whose moves the agent changes: `union`; `constants`, found by a search for the workload (`--policy
-    constants`); or the folder of a steering agent, which provides the rule with its mean weights. Scores are relative to `union`
-    in any case."""
+    constants`); or the folder of a steering agent, which provides the rule with its mean weights. Scores are relative
+    to `union` in any case."""
     gamma: float = choice(0.0, least=0, most=1)
     """Discount factor."""
     reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
