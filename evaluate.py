@@ -47,21 +47,22 @@ class Evaluation:
     workload, or the general one), the folder of an agent, module:attribute, or lookahead:NAME for look-ahead based on
     NAME. Several are compared with the first; a single one is compared with fifo, next to sjf, srtf and las."""
     protocol: tuple[str, ...] = ()
-    """Trained agents to compare with a ladder of policies and those of --policy, on held-out windows and under shifts:
-    the folder of a run of train_agent.py, with all its seeds, or a module:attribute for each seed. Windows are those of
-    the agents' training scenario unless other flags set it."""
+    """Trained agents to compare with a fixed set of policies and those of --policy, on held-out windows and under
+    shifts: the folder of a run of train_agent.py, with all its seeds, or a module:attribute for each seed. Windows are
+    those of the agents' training scenario unless other flags set the scenario."""
     paper: str | None = None
     """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy."""
     scenario: Scenario = field(default_factory=Scenario)
     """Jobs, cluster and rules."""
     windows: int | None = choice(None, least=1)
-    """Test windows; default: 20, with --protocol 100, or as many as the trace has. With --paper: trials."""
+    """Number of test windows; default: 20, or 100 with --protocol; fewer if the trace has fewer. With --paper: number
+    of trials."""
     processes: int = choice(1, least=1)
-    """Processors to use. Results do not depend on it."""
+    """CPU cores to use. Results do not depend on their number."""
     workload: str | None = None
     """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it."""
     out: str | None = None
-    """Run folder, for choices, results, notes and figures; default: runs/evaluate-<time>-<hash>."""
+    """Run folder for choices, results, notes and figures; default: runs/evaluate-<time>-<hash>."""
     record: bool = False
     """Write segments.csv and timeline.csv in addition to each jobs.csv, and files for evalys."""
     report: bool = False

@@ -51,18 +51,18 @@ class Run:
     training: Training = field(default_factory=SteerTraining)
     """Training options; --action selects the kind, and with it the further options and their defaults."""
     seeds: int = choice(1, least=1)
-    """Agents to train, with consecutive learning seeds; they are reported together."""
+    """Number of agents to train, with consecutive learning seeds; they are reported together."""
     test_windows: int = choice(100, least=1)
-    """Test windows: held out, not used for training or model selection."""
+    """Number of held-out test windows, which are not used for training or model selection."""
     processes: int | None = choice(None, least=1)
-    """Processors to use; default: all. Results do not depend on it."""
+    """CPU cores to use; default: all. Results do not depend on their number."""
     workload: str | None = None
     """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it."""
     track: Literal["wandb", "mlflow"] | None = None
-    """Additional experiment tracker, to be installed as an extra: wandb, offline in the run folder unless WANDB_MODE is
-    online; or mlflow, at MLFLOW_TRACKING_URI."""
+    """Additional experiment tracker; install it as an extra. wandb: offline in the run folder unless WANDB_MODE is
+    online; mlflow: at MLFLOW_TRACKING_URI."""
     out: str | None = None
-    """Run folder, for agent, checkpoints, curves, choices and results; default: runs/train-<time>-<hash>."""
+    """Run folder for agent, checkpoints, curves, choices and results; default: runs/train-<time>-<hash>."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
 
@@ -98,7 +98,7 @@ def read_choices(args: Sequence[str]) -> Run:
     run = choices.read(Run, args, command="train_agent.py", about=about, presets=PRESETS)
     if run.scenario.full_trace:
         raise ValueError(
-            "--full-trace is not for training: agents are trained and tested on windows of a trace"
+            "--full-trace is not for training, which requires windows of a trace (drop --full-trace)"
         )
     return run
 
@@ -140,7 +140,7 @@ def available(scenario: Scenario, split: Split, limit: int) -> int:
 
 
 def train(run: Run, number: int, folder: Path) -> "Trained":
-    """Train the agent of one seed, with a progress bar and a line per validation; return the best one."""
+    """Train the agent of one seed, with a progress bar and a line per validation; return the best checkpoint."""
     from gpu_cluster_gym.agents import load_policy
     from gpu_cluster_gym.agents.callbacks import pace
     from gpu_cluster_gym.agents.learn import learn, learner_of

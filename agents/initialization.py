@@ -1,4 +1,4 @@
-"""Initialisation of agents: as `union`, as constants found by a search, or from another agent."""
+"""Initialisation of agents: from `union`, from constants found by a search, or from another agent."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -40,7 +40,9 @@ def initialisation(scenario: Scenario, training: Training) -> Initialisation:
     if isinstance(training, SteerTraining):
         return Initialisation(agent.start, agent)
     if constant is None:
-        raise ValueError(f"--init-from {training.init_from}: the agent's metadata lack its mean action")
+        raise ValueError(
+            f"--init-from {training.init_from}: the agent's metadata lacks its mean action (retrain the agent)"
+        )
     return Initialisation(constant)
 
 
@@ -84,7 +86,7 @@ def read(init_from: str) -> tuple[Agent, Rule | None]:
 def resolved(training: Training) -> Training:
     """Return options with the absolute path of `init_from`, and with the weights, width and decisions of its agent.
 
-    Raise ValueError for other weights than the agent's, or for `normalize`, which its network has absorbed already.
+    Raise ValueError for other weights than the agent's, or for `normalize`, which is already folded into the network.
     """
     if not isinstance(training, SteerTraining | MovesTraining) or training.init_from in (UNION, CONSTANTS):
         return training

@@ -1,6 +1,6 @@
 """Agents that choose among moves, with every lever: a student of look-ahead, or PPO, on a network that scores moves.
 
-The student: every few steps all moves of a list are tried in simulated futures (`simulator.kernel.moves.look_ahead`).
+The student: every few steps all moves of a list are tried in simulated futures (`simulator.kernel.moves.rollouts`).
 The network regresses the advantage of each over the rule's own move, in job-seconds,
 
     score of k - score of own = SHARPNESS x advantage of k / scale,

@@ -29,7 +29,7 @@ Table = dict[str, "Policy | type"]
 def in_table(names: Sequence[str], scenario: Scenario, workload: str | None = None) -> tuple[Table, str]:
     """Return the policies of a table by name, and the name of the reference.
 
-    A single policy is accompanied by the policies it is based on and by `BASELINES`. Otherwise as `each_once`.
+    A single policy is accompanied by the policies it is based on and by `BASELINES`; for several, see `each_once`.
     """
     found = each_once(names, scenario, workload)
     if ALL in names:
@@ -42,7 +42,7 @@ def in_table(names: Sequence[str], scenario: Scenario, workload: str | None = No
 
 
 def each_once(names: Sequence[str], scenario: Scenario, workload: str | None = None) -> Table:
-    """Return the named policies, with those of `all`, by their names in a table.
+    """Return the named policies, including those of `all`, by name in a table.
 
     workload: the one named on the command line.
     Raise ValueError for a policy that is unknown or named twice.
@@ -51,8 +51,8 @@ def each_once(names: Sequence[str], scenario: Scenario, workload: str | None = N
     asked = [name for name in names if name != ALL]
     if twice := [name for number, name in enumerate(asked) if name in asked[:number]]:
         raise ValueError(f"--policy names {twice[0]} twice: name each policy once")
-    everybody = dict.fromkeys((*baselines.quick_names(), *asked)) if ALL in names else asked
-    for policy in everybody:
+    expanded = dict.fromkeys((*baselines.quick_names(), *asked)) if ALL in names else asked
+    for policy in expanded:
         name, made = load(policy, scenario, workload)
         taken = {run_folder.folder_name(other) for other in found}
         name = policy if run_folder.folder_name(name) in taken else name
@@ -74,7 +74,7 @@ def notes(names: Sequence[str], scenario: Scenario) -> Iterator[str]:
 
 
 def unfinished(folder: Path) -> str | None:
-    """Return a sentence on the run of an agent's folder where it is not known to have finished, else None."""
+    """Return a sentence about the run of an agent's folder if it is not known to have finished, else None."""
     own = run_folder.run_of(run_folder.agent_folder(folder))
     return next(filter(None, map(run_folder.unfinished, (folder, own, own.parent))), None)
 
@@ -137,7 +137,7 @@ def based_on(policy: str, scenario: Scenario, workload: str | None = None) -> li
 def searched(policy: str, scenario: Scenario, workload: str | None = None) -> "baselines.Tuned | None":
     """Return the result of a search where a policy is, or looks ahead on, `tuned`, `tuned:NAME` or `constants`.
 
-    It is that of the workload named on the command line, or of the one equal to the scenario.
+    The search is that of the workload named on the command line, or else of the workload equal to the scenario.
     """
     on = base_of(policy) or policy
     kind, _, name = on.partition(":")

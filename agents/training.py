@@ -37,13 +37,13 @@ class Training:
     """steer: set the weights of the rule `union` a few times in each window. moves: choose each move from a list.
     plain: start the next job, pause or wait. The other training options, and their defaults, depend on it."""
     algorithm: str = "ppo"
-    """ppo."""
+    """Learning algorithm."""
     total_timesteps: int = choice(81_920, least=1)
     """Environment steps to train on, rounded up to whole rollouts."""
     windows: int = choice(200, least=1)
-    """Training windows, or as many as the trace has."""
+    """Number of training windows; fewer if the trace has fewer."""
     validation_windows: int = choice(40, least=1)
-    """Validation windows, which select the best checkpoint."""
+    """Number of validation windows, which select the best checkpoint."""
     validate_every: int = choice(3_072, least=1)
     """Steps between two validations, each of which also writes a checkpoint."""
     learning_seed: int | None = choice(None, least=0)
@@ -105,14 +105,14 @@ class SteerTraining(Training):
     a steering agent, whose network, `weights`, `hidden` and `decisions_per_window` are used. Rewards and scores are
     relative to `union` in any case."""
     normalize: bool = False
-    """Normalise observations, and rewards of each workload, by running statistics: for loads or gains of different
-    magnitudes."""
+    """Normalise observations, and rewards of each workload, by running statistics: useful where workloads differ in
+    load or gain."""
     extra_workloads: tuple[str, ...] = choice((), expected=workloads_expected)
-    """Additional workloads to train on, each with an equal share of the environments and as many arrivals between two
-    decisions."""
+    """Additional workloads to train on. Each gets an equal share of the environments and the same number of arrivals
+    between decisions."""
     domain_randomization: bool = False
     """Train and validate also under shifts of each workload: load, bunched arrivals, run times, pause times, worse
-    estimates, the other form of contention."""
+    estimates, and the other form of contention."""
     gamma: float = choice(0.97, least=0, most=1)
     """Discount factor."""
     exploration: float = choice(0.07, above=0)
@@ -160,22 +160,22 @@ class MovesTraining(Training):
     n_epochs: int = choice(20, least=1)
     init_from: str = UNION
     """Rule whose moves the agent changes: `union`; `constants`, found by a search for the workload (`--policy
-    constants`); or the folder of a steering agent, for the rule with its mean weights. Scores are relative to `union`
-    in any case."""
+    constants`); or the folder of a steering agent, which provides the rule with its mean weights. Scores are relative
+    to `union` in any case."""
     gamma: float = choice(0.0, least=0, most=1)
     """Discount factor."""
     reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
-    """Reward of PPO. rollout_advantage: advantage of a move over the rule's own in simulated futures. jct: job time
-    saved over the rule's own run."""
+    """Reward of PPO. rollout_advantage: advantage of a move over the rule's own in simulated futures. jct:
+    job-seconds saved relative to the rule's own run."""
     futures: int = choice(2, least=1)
-    """Simulated futures per move."""
+    """Number of simulated futures per move."""
     tau_s: float | None = choice(3600.0, above=0)
     """Time constant of discounting in simulated futures, s."""
     base_logit_scale: float = choice(4.0, least=0)
     """Initial logit of the rule's own move; 0 starts from a uniform policy."""
     allowed_moves: tuple[str, ...] = choice(("start", "displace", "move"), expected=kinds_expected)
-    """Kinds of moves that may replace the rule's own. Waits and pauses are left out by default: in simulated futures
-    they win by the rule's next move, but the agent makes another one there."""
+    """Kinds of moves that may replace the rule's own. Waits and pauses are excluded by default: their simulated
+    advantage assumes that the rule makes the next move, but the agent does."""
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environment that the agent observes and acts in."""
@@ -205,13 +205,13 @@ class PlainTraining(Training):
     tau_s: float | None = choice(4 * 3600.0, above=0)
     """Time constant of discounting, in rollouts and in PPO, s."""
     exponent: float = BASE_POLICY.exponent
-    """Exponent of a job's GPUs in the order of the base policy; see baselines.xion_threshold."""
+    """Exponent of a job's number of GPUs in the order of the base policy; see baselines.xion_threshold."""
     margin: float = choice(BASE_POLICY.margin, least=0)
-    """Overheads by which a preemption must pay off under the base policy."""
+    """Gain required of a preemption under the base policy, in overheads."""
     base_logit_scale: float = choice(0.4, least=0)
     """Initial weight of the base policy's preferences; 0 starts from a uniform policy."""
     queue_slots: int = choice(16, least=1)
-    """Queued jobs that the agent observes and may start: the first in the order of the base policy."""
+    """Number of queued jobs that the agent observes and may start: the first in the order of the base policy."""
 
     @property
     def base_policy(self) -> Ranking:

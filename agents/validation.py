@@ -1,4 +1,4 @@
-"""Validation during training: the agent and the heuristics play the validation windows, all side by side."""
+"""Validation during training: the agent and the heuristics are scored on the same windows."""
 
 import math
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
-"""Policies that every agent is compared with, in addition to its start and the constants."""
+"""Policies that every agent is compared with, in addition to its initial policy and the constants."""
 
 START, CONSTANTS = "start", "constants"
 SHIFTED_SHARE = 5
@@ -33,15 +33,15 @@ class Score(NamedTuple):
     """The result of an agent on the validation windows."""
 
     metrics: dict[str, float]
-    """Means over windows of some numbers of `evaluation.metrics.summarise`, and the metrics of the action kind."""
+    """Means over windows of some metrics of `evaluation.metrics.summarise`, and the metrics of the action kind."""
     against: dict[str, Comparison]
-    """Comparison of mean JCT with each other policy, paired by window; its start is among them."""
+    """Comparison of mean JCT with each other policy, paired by window; the initial policy is among them."""
     by_workload: dict[str, float]
-    """Mean JCT relative to its start, by workload and shift; empty for a single one."""
+    """Mean JCT relative to the initial policy, by workload and shift; empty for a single workload."""
 
     @property
     def ratio(self) -> float:
-        """Mean over windows of mean JCT relative to that of the start."""
+        """Mean over windows of mean JCT relative to that of the initial policy."""
         return self.against[START].ratio
 
 
@@ -100,14 +100,14 @@ class Validation:
 
     @property
     def lines(self) -> dict[str, float]:
-        """Mean over windows of each heuristic's mean JCT relative to that of the start."""
+        """Mean over windows of each heuristic's mean JCT relative to that of the initial policy."""
         start = self._others[START]
         return {name: compare(summary, start).ratio for name, summary in self._others.items()}
 
     def score(self, model: PPO, *, sampled: bool) -> Score:
         """Play every window, with the most likely actions or with sampled ones.
 
-        The score is infinitely bad where jobs never end in a window, so that training can continue.
+        The score is infinite if jobs never end in a window, so that training can continue.
         """
         try:
             played = {name: windows.play(model, sampled=sampled) for name, windows in self._each.items()}

@@ -178,7 +178,7 @@ class Batch(ABC):
 
     @abstractmethod
     def _gain(self, began_s: np.ndarray, now_s: np.ndarray, job_seconds: np.ndarray) -> np.ndarray:
-        """Return the job-seconds saved against the reference policy in the step, in units of reward."""
+        """Return the job-seconds saved relative to the reference policy in the step, in units of reward."""
 
     def _advantage(self, actions: np.ndarray) -> np.ndarray:
         """Return the advantage of legal actions over the reference policy's choice, in units of reward."""

@@ -49,9 +49,11 @@ Chooser = Literal["rule", "agent"]
 
 
 class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
-    """Base class: one environment, a batch of one.
+    """Base class of single environments, each of which is a batch of one.
 
-    batch: the dynamics. windows: numbers of the windows, for `options={"window": n}`. split: of the windows.
+    batch: the dynamics.
+    windows: numbers of the windows, for `options={"window": n}`.
+    split: the split of the windows.
     """
 
     metadata = render.METADATA
@@ -144,8 +146,9 @@ class UnionEnv(ClusterEnv):
 class PlainActions(NamedTuple):
     """Numbering of the plain actions: starts of queue slots, pauses of running slots, then waiting.
 
-    queue_slots, running_slots: K and R. places: placement rules to choose from, 1 for the scenario's own. pauses:
-    whether running jobs can be paused; else a start that does not fit pauses the base policy's victims.
+    queue_slots, running_slots: K and R.
+    places: number of placement rules to choose from; 1 for the scenario's own.
+    pauses: whether running jobs can be paused; otherwise a start that does not fit pauses the base policy's victims.
     """
 
     queue_slots: int
@@ -379,8 +382,8 @@ class GPUClusterEnv(ClusterEnv):
     """Schedule deep-learning jobs on a GPU cluster by starting and pausing single jobs.
 
     ## Description
-    An episode is a window of a trace: a few hundred jobs that arrive over time, each of which needs a number of GPUs
-    for some time. A step starts a job, pauses one, or waits for the next event; several steps may share an instant.
+    An episode is a window of a trace: a few hundred jobs that arrive over time, each of which requests some GPUs for
+    some time. A step starts a job, pauses one, or waits for the next event; several steps may share an instant.
     Instants at which only waiting is legal are skipped. The base policy (`baselines.xion_threshold` with `exponent` and
     `margin`) orders the queue, and makes the choices that are left to rules.
 
@@ -407,7 +410,8 @@ class GPUClusterEnv(ClusterEnv):
     A module of `envs/rewards`, in units of `info["scale"]`, the base policy's mean JCT on the window, s:
     - `jct` (default): minus the integral of the number of jobs present. The undiscounted return times the scale is
       minus the total JCT.
-    - `gain`: job-seconds saved against the base policy. The return times the scale is its total JCT minus the agent's.
+    - `gain`: job-seconds saved relative to the base policy. The return times the scale is its total
+      JCT minus the agent's.
     - `rollout_advantage`: discounted job-seconds by which the action beats the base policy's own; only with
       `placed_by="rule"` and `victims_by="rule"`.
 
@@ -430,14 +434,14 @@ class GPUClusterEnv(ClusterEnv):
     - `unseen`: int64, queued jobs beyond those that the observation shows one by one; 0 with `steer`.
     In the last step of a terminated episode also:
     - `mean_jct_s`: float64, s, mean job completion time.
-    - `jct_ratio`: float64, the same over the reference policy's: the base policy's, or for `moves` and `steer` that of
-      `union`.
+    - `jct_ratio`: float64, `mean_jct_s` divided by the reference policy's: the base policy's, or for `moves` and
+      `steer` that of `union`.
 
     ## Arguments
-    - `workload`: a named workload; `philly` for None.
+    - `workload`: a named workload; None means `philly`.
     - `scenario`: fields of `workloads.Scenario` that differ from the workload's.
     - `split`: `train`, `validation` or `test`; a full trace is the same episode in every split.
-    - `count`: number of windows of the split, the first ones.
+    - `count`: number of windows, from the start of the split.
     - `observation`: `slots` or `tables`, or another module of `envs/observations`.
     - `placed_by`: `rule` or `agent`, which chooses the placement rule of a start.
     - `victims_by`: `rule` or `agent`, which chooses the running jobs to pause.
@@ -445,8 +449,8 @@ class GPUClusterEnv(ClusterEnv):
     - `queue_slots`: K, at least 1.
     - `running_slots`: R, at least 0.
     - `exponent`: exponent of a job's number of GPUs in the base policy's order.
-    - `margin`: overheads by which a pause must pay under the base policy; infinity never pauses.
-    - `tau_s`: time constant of `rollout_advantage`, s; None discounts nothing.
+    - `margin`: gain required of a pause under the base policy, in overheads; infinity never pauses.
+    - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
     - `illegal`: `raise` a ValueError for an illegal action, or take the `first_legal` action instead.
     - `mask`: `info`, or `observation` to put the action mask into the observation too.
     - `render_mode`: `ansi`, `rgb_array` (an image of nodes and GPUs by job, 480 x 640) or `human` (a window).

@@ -147,7 +147,7 @@ class MovesBatch(UnionBatch):
         return self.rollout_advantages_s(np.full(self.count, ALL), kinds)
 
     def rollout_advantages_s(self, places: np.ndarray, kinds: Sequence[str] = KINDS) -> np.ndarray:
-        """Return the same for one index of each list, int64 (N,), or for ALL; 0 for moves that are not simulated."""
+        """Return the advantages of one index of each list, int64 (N,), or of ALL; 0 for moves not simulated."""
         tried, live = np.array([kind in kinds for kind in KINDS]), self.more & ~self.over
 
         def work(part: slice) -> None:
@@ -204,12 +204,12 @@ def observed(lists: np.ndarray, load: np.ndarray, max_moves: int) -> dict[str, n
 
 
 class MovesEnv(UnionEnv):
-    """Choose each move from a short list: starts, pauses, migrations and, if asked for, core and throttle changes.
+    """Choose each move from a short list: starts, pauses, migrations and, with `cores=True`, core and throttle changes.
 
     ## Description
-    At each instant the rule `union` (`simulator.rule`) lists the moves worth considering, and the agent chooses one
-    after another until it waits. CPU jobs, cores and throttles follow the rule, unless `cores=True`. Instants at
-    which only waiting is possible are skipped.
+    At each instant the rule `union` (`simulator.rule_policy.Rule`) lists the moves worth considering, and the agent
+    chooses one after another until it waits. CPU jobs, cores and throttles follow the rule, unless `cores=True`.
+    Instants at which only waiting is possible are skipped.
 
     ## Action Space
     MaskedDiscrete(max_moves), int64: the index of a listed move. Listed are:
@@ -249,12 +249,12 @@ class MovesEnv(UnionEnv):
     - `default_weights`: weights of the default rule, the reference policy, that differ from `union`'s, by name.
     - `base_weights`: weights of the rule that lists moves and continues in simulated futures, where they differ from
       the default rule's, by name.
-    - `queued_jobs`: queued jobs whose starts are listed.
-    - `running_jobs`: running jobs whose migrations and pauses are listed.
-    - `max_moves`: longest list, 3 to 40.
+    - `queued_jobs`: number of queued jobs whose starts are listed.
+    - `running_jobs`: number of running jobs whose migrations and pauses are listed.
+    - `max_moves`: maximum length of the list, 3 to 40.
     - `cores`: whether core and throttle changes are moves too.
-    - `futures`: simulated futures per move.
-    - `tau_s`: time constant of the discount in simulated futures, s; None discounts nothing.
+    - `futures`: number of simulated futures per move.
+    - `tau_s`: time constant of the discount in simulated futures, s; None disables discounting.
     """
 
     batch: MovesBatch

@@ -123,9 +123,9 @@ class SteerEnv(UnionEnv):
     """Steer the rule `union`: set its weights a few times per window.
 
     ## Description
-    `union` (`simulator.rule`) decides every start, pause, migration and reallocation. A step sets its weights, which
-    apply until the next decision; there are `decisions_per_window` decisions, at equal shares of the window's arrivals.
-    `simulator.steered.Steered` is the policy that decides at the same instants.
+    `union` (`simulator.rule_policy.Rule`) decides every start, pause, migration and reallocation. A step sets its
+    weights, which apply until the next decision; there are `decisions_per_window` decisions, after equal shares of the
+    window's arrivals. `simulator.rule_policy.Steered` is the policy that decides at the same instants.
 
     ## Action Space
     Box(-1, 1), float32 (weights,): offsets from the weights of the default rule, or of `base_weights`; 1 changes a
@@ -139,8 +139,8 @@ class SteerEnv(UnionEnv):
 
     ## Rewards
     In units of `info["scale"]`, 1 % of the default rule's total JCT on the window, s:
-    - `gain` (default): job-seconds saved against the default rule. The return is the reduction of mean JCT in percent;
-      -100 where jobs never end.
+    - `gain` (default): job-seconds saved relative to the default rule. The return is the reduction of mean JCT in
+      percent; -100 where jobs never end.
     - `jct`: minus the integral of the number of jobs present.
 
     ## Starting State

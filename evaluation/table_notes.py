@@ -153,7 +153,7 @@ def footnotes(
     """Return all notes on a table: its numbers, policies that differ from their description here, origin of columns.
 
     workloads: the windows simulated. summaries, bounds: of `runner.score` and `runner.bounds`.
-    policies: the policies by name. reference: the one to whose mean JCT the ratios are taken.
+    policies: the policies by name. reference: the policy whose mean JCT the ratios are relative to.
     """
     scenario = workloads[0].scenario
     return [
@@ -216,7 +216,7 @@ def _gap_to_bound(summaries: Mapping[str, pd.DataFrame], reference: str, bounds:
 
 
 def _identical(summaries: Mapping[str, pd.DataFrame], reference: str) -> list[str]:
-    """Return the policies whose metrics equal those of another in all windows, fifo and the reference first."""
+    """Return notes on policies with equal metrics in all windows, fifo and the reference first."""
     groups: list[list[str]] = []
     for name in sorted(summaries, key=lambda name: (name != "fifo", name != reference)):
         equal = (group for group in groups if summaries[group[0]].equals(summaries[name]))
@@ -236,7 +236,7 @@ def lever_off(policy: str, workloads: Sequence["Workload"]) -> str | None:
 
 
 def levers_off(policies: Iterable[str], workloads: Sequence["Workload"]) -> list[str]:
-    """Return the policies that exploit a feature which no workload has."""
+    """Return a note on the policies that exploit a feature which no workload has."""
     lacking: dict[str, list[str]] = {}
     for name in policies:
         if name in baselines.names() and (lever := lever_off(name, workloads)):
@@ -259,15 +259,17 @@ def _contention(summaries: Mapping[str, pd.DataFrame], scenario: Scenario) -> li
 
 
 def _disciplines(policies: Mapping[str, Policy | type], scenario: Scenario) -> list[str]:
-    """Return the policies to which the scenario's queueing discipline does not apply."""
+    """Return notes on the policies to which the scenario's queueing discipline does not apply."""
     rankings = {name: each for name, each in policies.items() if isinstance(each, Ranking)}
     own = [f"{name} ({each.discipline})" for name, each in rankings.items() if each.discipline]
     lines = [f"With a fixed discipline: {', '.join(own)}."] if own else []
     if scenario.discipline == "easy":
-        bent = [name for name, each in rankings.items() if each.preempt == "by_order" and not each.discipline]
+        as_greedy = [
+            name for name, each in rankings.items() if each.preempt == "by_order" and not each.discipline
+        ]
         lines += (
-            [f"Ran as greedy, since easy does not apply to preemptive rankings: {', '.join(bent)}."]
-            if bent
+            [f"Ran as greedy, since easy does not apply to preemptive rankings: {', '.join(as_greedy)}."]
+            if as_greedy
             else []
         )
     free = [name for name in policies if name not in rankings or rankings[name].preempt == "cost_aware"]

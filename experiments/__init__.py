@@ -1,4 +1,4 @@
-"""Experiments: each paper's claims tested on the workload that they are about, one module per paper.
+"""Experiments: each paper's claims, tested on a workload of their own, one module per paper.
 
 A module defines `paper`, a `Paper`: the settings to simulate, and the tables, claims and figure made from the outcome.
 """

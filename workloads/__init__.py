@@ -80,8 +80,8 @@ def named(name: str) -> Scenario:
 def make_scenario(workload: str | None = None, fields: Mapping[str, Any] | None = None) -> Scenario:
     """Return the scenario of a named workload, by default Philly's, with some fields replaced.
 
-    ValueError for an unknown workload or field, for a value that is not allowed, and for a workload's name in the place
-    of fields.
+    Raise ValueError for an unknown workload or field, for a value that is not allowed, and for a workload's name in
+    place of the fields.
     """
     if isinstance(fields, str):
         raise ValueError(

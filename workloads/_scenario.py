@@ -45,7 +45,7 @@ def parts_of(physics: str) -> frozenset[str]:
 
 
 def parts_expected(physics: str) -> str | None:
-    """Return the parts there are, for an error about a text that names others; None for a valid text."""
+    """Return the known parts, for an error about a text that names others; None for a valid text."""
     wrong = sorted(parts_of(physics) - set(PARTS))
     hints = "".join(did_you_mean(part, (*SETS, *PARTS)) for part in wrong)
     return f"{', '.join(SETS)}, or, joined by commas, {', '.join(PARTS)}{hints}" if wrong else None
@@ -67,7 +67,7 @@ FULL_TRACE = Window("whole", 0)  # the word is part of the name of random stream
 
 @dataclass(frozen=True)
 class Rules:
-    """The jobs, the machines, and the rules for every policy compared."""
+    """Jobs, cluster, and the rules that apply to every policy."""
 
     trace: str | None = None
     """Name of a trace; philly if neither a trace nor a file is given."""
@@ -75,7 +75,7 @@ class Rules:
     """File for that trace's reader; without a trace, a CSV with the columns of the job table."""
     cluster: str | None = None
     """NxG (nodes x GPUs), with details as in 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; or a CSV of nodes.
-    Default: 8x8, or philly for its trace under --full-trace."""
+    Default: 8x8; philly if --full-trace replays the trace philly."""
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
     """Rule that chooses a node; pooled ignores node borders."""
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
@@ -90,9 +90,10 @@ class Rules:
     full_trace: bool = False
     """Replay the full trace as one episode instead of windows."""
     all_windows: bool = False
-    """Accept every window; otherwise only moderately loaded ones, by mean JCT / mean run time."""
+    """Accept every window; otherwise only moderately loaded ones, by mean JCT / mean run time under SRTF."""
     target_load: float | None = choice(None, above=0)
-    """Scale arrivals to this load: sum of GPUs x min(duration, span) over GPUs x span."""
+    """Load to which arrivals are scaled: sum over jobs of GPUs x min(duration, span), divided by the cluster's GPUs x
+    span."""
     max_duration: float | None = choice(None, above=0)
     """Cap on run times, s."""
     shift: str | None = choice(None, expected=shift_expected)
@@ -101,16 +102,16 @@ class Rules:
     tick: float = choice(300.0, least=0)
     """Seconds between scheduling passes without an event."""
     deadline_slack: float = choice(0.0, least=0)
-    """Mean slack of deadlines drawn for a trace without any, in estimated run times; 0 draws none."""
+    """Mean slack of deadlines drawn for a trace without any, in units of estimated run time; 0 draws none."""
     duty_error: float = choice(DUTY_ERROR, least=0)
     """Standard deviation of the error of a profiled duty cycle, in log odds, for a trace without profiles."""
     memory_error: float = choice(MEMORY_ERROR, least=0)
-    """Standard deviation of the log error of a profiled memory, for a trace without profiles."""
+    """Standard deviation of the log error of profiled memory, for a trace without profiles."""
     run_time_predictor: str | None = None
     """Predictor of run times and core demands from finished jobs: a name in workloads/run_time_predictors, or a JSON
     file. Without one, policies get the estimates and the requested cores."""
     restart_cost: Literal["measured", "high"] = "measured"
-    """Duration of pauses and loads that a trace lacks: measured, fitted to all public measurements; high, to Sia's
+    """Pause and load times for a trace without them. measured: fitted to all public measurements; high: fitted to Sia's
     alone, about four times as long."""
     drop_too_large: bool = False
     """Drop jobs that the empty cluster could never hold instead of refusing the trace."""
@@ -120,7 +121,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Scenario(Parameters, Rules):
-    """A simulation: a trace on a cluster, the rules for every policy compared, and physics."""
+    """A simulation: a trace on a cluster, the rules that apply to every policy, and physics."""
 
     @property
     def trace_name(self) -> str | None:

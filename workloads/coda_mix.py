@@ -6,10 +6,11 @@ public. Inferred: ten nodes of eight GPUs and 40 cores, and the figures below.
 
 Our assumptions: all rates, shares and distributions. The nine models are those of `data/models.csv` whose input need
 was fitted to Synergy's measurements, which are the only public curves of speed over cores: four of vision, two of
-speech and audio, three of language. Two of Synergy's models are left out: alexnet, which could use some 40 cores per
+speech and audio, three of language. Two of Synergy's models are left out: alexnet, which could use about 40 cores per
 GPU, all that a node has, and the language model lstm, to keep nine. Synergy trained in mixed precision and so do these
 jobs; otherwise the GPUs would be too slow to need the cores that its curves show. Users ask for cores at random, but
-for an 8-GPU job for at most five per GPU, which is its whole node; `duration_s` is the run time with the cores asked.
+for an 8-GPU job for at most five per GPU, which is its whole node; `duration_s` is the run time
+with the cores asked for.
 
 Run times are drawn, and the load of 1.1 is counted, with plenty of cores. More work is then offered than any policy
 completes in the day, so that utilisation shows how well the GPUs are fed and not how many jobs arrived.
@@ -86,8 +87,8 @@ def iteration_s(
     return computing + np.where(sync_gb > 0, exchange, 0.0)
 
 
-def _arrivals(rng: np.random.Generator, a_second: float) -> Floats:
-    return np.sort(rng.random(rng.poisson(a_second * SPAN_S))) * SPAN_S
+def _arrivals(rng: np.random.Generator, per_second: float) -> Floats:
+    return np.sort(rng.random(rng.poisson(per_second * SPAN_S))) * SPAN_S
 
 
 def _gpu_jobs(seed: int) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Job-seconds saved against the reference policy: the return is the reduction of the total JCT."""
+"""Job-seconds saved relative to the reference policy: the return is the reduction of the total JCT."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Legality of actions, lists of the jobs that a policy may act on, and the invariants of every state.
 
-Functions that return the number of a reason return 0 for a legal action; `simulator/legality.py` has the
+Functions that return the number of a reason return 0 for a legal action; `simulator/source.py` has the
 messages.
 """
 

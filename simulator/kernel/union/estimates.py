@@ -17,7 +17,7 @@ errors and orders of both).
 
 The logarithm of the cores that a GPU needs is normal in the same way. Its level is the mean over earlier jobs with a
 similar profile: those of training windows (the fitted file), those that have finished here, by their readings
-(`simulator.kernel.cluster.core_readings`), and those of the batch. A reading that only shows an upper bound counts if
+(`simulator.kernel.cluster.readings`), and those of the batch. A reading that only shows an upper bound counts if
 that bound is below the estimate without it.
 
 `union` mixes these expectations with its own findings, on a logarithmic scale, by `trust_times` and `trust_cores`. Its

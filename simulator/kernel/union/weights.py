@@ -230,7 +230,7 @@ MEMORY_FIELDS: Fields = (
     ("candidate_gpus", "i4", ("gpus",)),
     ("candidate_cost", "f8", ("gpus",)),
     ("candidate_left_s", "f8", ("gpus",)),
-    ("best_sets", "f8", (MAX_NAMED_GPUS + 1, 3)),  # see `simulator.kernel.cluster.knapsack`
+    ("best_sets", "f8", (MAX_NAMED_GPUS + 1, 3)),  # see `simulator.kernel.rankings.room.cheapest_in`
     ("sets", "i4", (MAX_NAMED_GPUS + 1, MAX_NAMED_GPUS)),
     # scratch: nodes
     ("num_empty", "i4", ("nodes",)),  # empty GPUs
