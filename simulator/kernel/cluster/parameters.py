@@ -68,7 +68,7 @@ class Parameters:
     node_mtbf_h: float = parameter(0.0, part="failures", least=0, zero_is_never=True)
     """Mean hours between failures of a node (part: failures); 0 for never."""
     node_repair_h: float = parameter(4.0, part="failures", above=0)
-    """Mean hours of repair of a failed node."""
+    """Mean hours to repair a failed node."""
     drain_every_h: float = parameter(0.0, part="failures", least=0, zero_is_never=True)
     """Hours between maintenance drains of a node (part: failures); 0 for none."""
     drain_notice_h: float = parameter(1.0, part="failures", above=0)
