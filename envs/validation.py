@@ -47,7 +47,7 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> Any:
 def names(name: str, value: Any) -> Any:
     """Return a list of strings."""
     if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
-        raise ValueError(f"{name} {value!r}: expected a list of words")
+        raise ValueError(f"{name} {value!r}: expected a list of names")
     return value
 
 

@@ -128,7 +128,7 @@ def what(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return ", ".join(map(str, get_args(hint)))
     if get_origin(hint) is tuple:
-        return "a list of words"
+        return "a list of names"
     words = {bool: "true or false", int: "an integer", float: "a finite number", str: "a word"}
     return words.get(hint) or f"a {hint.__name__}"
 

@@ -118,7 +118,7 @@ class CoreSharing:
     @property
     def _looked_at(self) -> np.ndarray:
         if self._memory is None:
-            raise ValueError("a CoreSharing must look before it is asked: call look first")
+            raise ValueError("CoreSharing has not seen a view: call look before it is asked for actions")
         return self._memory
 
     def _init_memory(self, size: Tier) -> None:

@@ -69,7 +69,7 @@ class History:
         if len(self.cells) > MAX_CELLS or any(len(cell) != PROFILE_WIDTH + 2 for cell in self.cells):
             wrong.append(f"cells (at most {MAX_CELLS} rows of {PROFILE_WIDTH + 2} numbers)")
         if wrong:
-            raise ValueError(f"invalid history of finished jobs: expected other {'; '.join(wrong)}")
+            raise ValueError(f"invalid history of finished jobs; correct {'; '.join(wrong)}")
 
     def write(self, file: Path) -> None:
         """Write the figures as JSON."""

@@ -32,7 +32,7 @@ from tests.conftest import ROOT
         (("--policy", "Xion_Threshold"), ("did you mean 'xion_threshold'",)),
         (("--policy", "All"), ("did you mean 'all'",)),
         (("--policy", "fifo", "las", "fifo"), ("--policy names fifo twice",)),
-        (("--policy",), ("--policy: expected a list of words",)),
+        (("--policy",), ("--policy: expected a list of names",)),
         (("--policy", "fifo", "--cluster", "4X8-K80"), ("did you mean '4x8-k80'",)),
         (("--policy", "fifo", "--cluster", "Philly"), ("did you mean 'philly'",)),
         (("--policy", "fifo", "--workload", "Quick"), ("did you mean 'quick'",)),

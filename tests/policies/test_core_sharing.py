@@ -74,5 +74,5 @@ def test_they_throttle_and_release_the_same_jobs() -> None:
 
 def test_nothing_is_divided_before_a_look() -> None:
     load = one_window("coda_mix")
-    with pytest.raises(ValueError, match="call look first"):
+    with pytest.raises(ValueError, match="call look before"):
         CoreSharing().divide(load.episode().view, 3.0)
