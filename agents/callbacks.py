@@ -34,6 +34,7 @@ from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, pixels, style
 from gpu_cluster_gym.evaluation.provenance import commit
 from gpu_cluster_gym.evaluation.record import Record
 from gpu_cluster_gym.evaluation.run_folder import BEST
+from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Workload
 
@@ -274,7 +275,7 @@ class Schedules:
         """Return a Gantt chart, uint8 (height, width, 3), of an agent's schedule; None where jobs never end."""
         try:
             own = self._recorded(policy_of(agent))
-        except RuntimeError:
+        except StalledEpisodeError:
             return None
         run = run_tables.from_records({AGENT: own, START: self._start}, self._workload)
         with style(IN_PRINT):
