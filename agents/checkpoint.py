@@ -160,7 +160,8 @@ def _check_layout(folder: Path, layout: object) -> dict[str, object]:
         name for name in wanted if known.get(name) != wanted[name] and not (name == "load" and fewer)
     ]:
         raise ValueError(
-            f"{folder}: the observation format ({', '.join(apart)}) has changed since this training: retrain the agent"
+            f"{folder}: the observation format ({', '.join(apart)}) has changed since the agent was trained: "
+            "retrain the agent"
         )
     return known
 

@@ -209,7 +209,9 @@ class SideBySide(VecEnv):
             (each.observation_space, each.action_space) != (first.observation_space, first.action_space)
             for each in parts
         ):
-            raise ValueError("batches side by side must have equal observation and action spaces")
+            raise ValueError(
+                "vector environments that are trained together must have equal observation and action spaces"
+            )
         self.parts = tuple(parts)
         self._begins = np.cumsum([each.num_envs for each in parts])[:-1].tolist()
         super().__init__(sum(each.num_envs for each in parts), first.observation_space, first.action_space)

@@ -137,7 +137,9 @@ class MovesAgent(RunsCompiled):
 
     def __call__(self, view: View) -> Action:
         """Raise ValueError: the agent cannot be called move by move."""
-        raise ValueError("an agent of action 'moves' runs inside the kernel: use `run` without step_by_step")
+        raise ValueError(
+            "an agent with action 'moves' runs inside the kernel: use `run` without step_by_step"
+        )
 
     def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end; return whether every job ended. RuntimeError if the episode never ends."""

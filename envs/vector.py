@@ -77,7 +77,7 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
         which = self._selected(options.pop("reset_mask", None))
         seeds = member_seeds(seed, self.num_envs) if isinstance(seed, int | np.integer) else seed
         if seeds is not None and len(seeds) != self.num_envs:
-            raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments")
+            raise ValueError(f"seed: expected {self.num_envs} seeds, one per environment, not {len(seeds)}")
         wanted = window_option(options, self.env.split)
         named = np.broadcast_to(np.asarray(wanted, object), (self.num_envs,))
         self.begin(which, seeds, named.tolist())
@@ -101,7 +101,7 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
         """Take a step in every environment; ValueError, with nothing changed, if an action is illegal."""
         batch = self.batch
         if len(actions) != self.num_envs:
-            raise ValueError(f"{len(actions)} actions for {self.num_envs} environments")
+            raise ValueError(f"expected {self.num_envs} actions, one per environment, not {len(actions)}")
         ended = np.flatnonzero(batch.over)
         batch.step(actions)
         if len(ended) and self.autoreset is AutoresetMode.NEXT_STEP:

@@ -118,7 +118,7 @@ def race(course: Course, grid: Grid, budget: int, seed: int) -> list[Tried]:
     count = len(course.workloads)
     default = course.run(Tried({}), count)
     if (left := budget - default.events) < 0:
-        raise ValueError(f"a budget of {budget:,} events is too small to simulate a policy once")
+        raise ValueError(f"a budget of {budget:,} events is too small: one run takes {default.events:,}")
     usual = course.make()
     others = [Tried(each) for each in candidates(grid, seed) if each and course.make(**each) != usual]
     tried: list[Tried] = []

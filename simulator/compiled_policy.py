@@ -64,7 +64,7 @@ class CompiledPolicy(RunsCompiled):
 
     def answer(self, status: int, view: View) -> None:
         """Write into the memory what the plan asks for; only for plans that return ASKS or above."""
-        raise NotImplementedError(f"{type(self).__name__} has no answer to status {status}")
+        raise NotImplementedError(f"{type(self).__name__} does not handle status {status}: define `answer`")
 
     def memory(self, states: np.ndarray) -> np.ndarray:
         """Return the memory, (1,), which the first call makes."""

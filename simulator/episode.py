@@ -133,7 +133,7 @@ class Episode:
     def set_levels(self, levels: tuple[float, ...]) -> None:
         """Set the limits between a ranking's levels, before the first job starts; ValueError for too many."""
         if len(levels) > MAX_LEVELS:
-            raise ValueError(f"{len(levels)} levels: at most {MAX_LEVELS}")
+            raise ValueError(f"levels: expected at most {MAX_LEVELS}, not {len(levels)}")
         self.state.num_limits = len(levels)
         self.state.limits[: len(levels)] = levels
 
@@ -292,7 +292,7 @@ def run(
     if isinstance(policy, Ranking):
         if policy.is_oracle and not oracle:
             raise ValueError(
-                f"a ranking by {policy.key!r} needs the truth: the policy's name must end in _oracle"
+                f"a ranking by {policy.key!r} requires hidden data: the policy's name must end in _oracle"
             )
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)

@@ -61,7 +61,7 @@ class History:
     def __post_init__(self) -> None:
         """Check the figures; ValueError names each invalid field."""
         positive = ("good_error", "bad_error", "within", "between", "alike", "spread", "gap_s")
-        wrong = [name for name in positive if not 0 < getattr(self, name) < np.inf]
+        wrong = [f"{name} (a positive number)" for name in positive if not 0 < getattr(self, name) < np.inf]
         if len(self.level) != NUM_GPU_CLASSES or not np.isfinite(self.level).all():
             wrong.append(f"level ({NUM_GPU_CLASSES} finite numbers)")
         if len(self.scale) != PROFILE_WIDTH or not np.all(np.array(self.scale) > 0):
@@ -69,7 +69,7 @@ class History:
         if len(self.cells) > MAX_CELLS or any(len(cell) != PROFILE_WIDTH + 2 for cell in self.cells):
             wrong.append(f"cells (at most {MAX_CELLS} rows of {PROFILE_WIDTH + 2} numbers)")
         if wrong:
-            raise ValueError(f"invalid history of finished jobs; correct {'; '.join(wrong)}")
+            raise ValueError(f"invalid history of finished jobs: expected {'; '.join(wrong)}")
 
     def write(self, file: Path) -> None:
         """Write the figures as JSON."""

@@ -60,15 +60,15 @@ class LookAhead(RunsCompiled):
     def __post_init__(self) -> None:
         """Check the bounds; ValueError names each option that violates them."""
         minima = {"draws": 1, "screening": 0, "finalists": 1, "rounds": 0, "queued": 0, "running": 0}
-        wrong = [f"{name} {getattr(self, name)}" for name, low in minima.items() if getattr(self, name) < low]
-        wrong += [
-            f"{name} {getattr(self, name)}"
-            for name in ("z", "margin_s", "rest_s", "contention")
-            if not getattr(self, name) >= 0
+        minima |= dict.fromkeys(("z", "margin_s", "rest_s", "contention"), 0)
+        wrong = [
+            f"{name} {getattr(self, name)} (expected at least {low})"
+            for name, low in minima.items()
+            if not getattr(self, name) >= low  # also refuses NaN
         ]
-        wrong += [] if self.tau_s > 0 else [f"tau_s {self.tau_s}"]
+        wrong += [] if self.tau_s > 0 else [f"tau_s {self.tau_s} (expected a positive number)"]
         if wrong:
-            raise ValueError(f"{', '.join(wrong)}: too small")
+            raise ValueError(f"invalid options: {', '.join(wrong)}")
 
     def __call__(self, view: "View") -> Action:
         """Return the next action of this instant."""

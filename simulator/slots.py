@@ -23,7 +23,7 @@ class Slots:
         """Make empty buffers; ValueError without a queue slot."""
         if queue_slots < 1 or running_slots < 0:
             raise ValueError(
-                f"queue_slots {queue_slots}, running_slots {running_slots}: expected at least 1 and 0"
+                f"expected at least 1 queue slot and 0 running slots, not {queue_slots} and {running_slots}"
             )
         self.queue = np.full(queue_slots, -1, np.int64)
         self.running = np.full(running_slots, -1, np.int64)

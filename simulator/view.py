@@ -48,7 +48,7 @@ class Entities:
         known = sorted(name for name in dir(type(self)) if not name.startswith("_"))
         what = type(self).__name__.lower()
         raise AttributeError(
-            f"{what} have no {name!r}: there are {', '.join(known)}{did_you_mean(name, known)}"
+            f"{what} have no field {name!r}: expected one of {', '.join(known)}{did_you_mean(name, known)}"
         )
 
 
@@ -373,7 +373,7 @@ def _honest(ranking: Ranking) -> Ranking:
     """Return a ranking that needs no truth; ValueError for one that does."""
     if ranking.is_oracle:
         raise ValueError(
-            f"a ranking by {ranking.key!r} needs the truth, which a view does not show: make the policy a Ranking "
+            f"a ranking by {ranking.key!r} requires hidden data, which a view does not show: make the policy a Ranking "
             "itself, in a module whose name ends in _oracle"
         )
     return ranking

@@ -159,7 +159,7 @@ def _attempt(attempt: Any, file: File, line: int) -> tuple[int | None, int | Non
     start, end = (_time(attempt, key, file, line) for key in ("start_time", "end_time"))
     if start is not None and end is not None and end < start:
         raise TraceError(
-            file, line, "end_time", quote(attempt["end_time"]), f"none before {attempt['start_time']}"
+            file, line, "end_time", quote(attempt["end_time"]), f"a time not before {attempt['start_time']}"
         )
     servers = _get(attempt, "detail", list, file, line)
     if not all(isinstance(server, dict) for server in servers):

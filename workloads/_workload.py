@@ -258,7 +258,7 @@ def shifted(workload: Workload, shift: str) -> Workload:
     kind, strength = parsed(shift)
     scenario = workload.scenario
     if not kind.applies(scenario):
-        raise ValueError(f"shift {shift}: {describe_shift(shift)} would change nothing in this scenario")
+        raise ValueError(f"shift {shift}: {describe_shift(shift)} has no effect in this scenario")
     rng = traces.stream(scenario.seed, "shift of estimates", *workload.window)
     table = workload.table.assign(**kind.columns(workload.table, strength, rng))
     table.attrs = workload.table.attrs
@@ -282,7 +282,9 @@ def _without_infeasible(
     if not scenario.drop_too_large:
         raise ValueError(_infeasible_message(table, np.flatnonzero(infeasible), machines))
     if infeasible.all():
-        raise ValueError(f"none of the {len(table)} jobs can ever run on {machines.name}")
+        raise ValueError(
+            f"none of the {len(table)} jobs can ever run on {machines.name}: choose a larger cluster"
+        )
     return _without(table, infeasible, "jobs larger than the cluster dropped")
 
 

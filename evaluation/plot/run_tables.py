@@ -109,11 +109,13 @@ class Run:
 def read(folder: Path, policies: Sequence[str] = ()) -> Run:
     """Return the content of a run folder; policies: those to read, all by default.
 
-    ValueError if the folder is no run of `evaluate.py --policy`, or lacks a policy.
+    ValueError if the folder is not a run of `evaluate.py --policy`, or lacks a policy.
     """
     summary = _json(folder / SUMMARY)
     if "mean_over_windows" not in summary:
-        raise ValueError(f"{folder} is no run of policies: give the folder of a run of evaluate.py --policy")
+        raise ValueError(
+            f"{folder} is not a run of policies: pass the folder of a run of evaluate.py --policy"
+        )
     known = list(summary["mean_over_windows"])
     if missing := [name for name in policies if name not in known]:
         raise ValueError(f"{folder}: {unknown('policy', missing[0], known)}")
@@ -186,7 +188,7 @@ def _json(file: Path) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"{file.parent} is no run folder with results, cannot read {file.name}: {error}"
+            f"{file.parent} is not a run folder with results: cannot read {file.name}: {error}"
         ) from None
     return content
 

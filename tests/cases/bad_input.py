@@ -175,7 +175,7 @@ BAD_LOG = [
     changed("a day that is not", "2017-10-10 08:01", "2017-02-30 08:01", "start_time", "a time like"),
     changed("a time with a zone", "08:01:00", "08:01:00Z", "start_time", "a time like"),
     changed("a time as a number", '"2017-10-10 08:01:00"', "1507622460", "start_time", "'1507622460'"),
-    changed("end before start", "09:01:00", "08:00:59", "end_time", "none before 2017-10-10 08:01:00"),
+    changed("end before start", "09:01:00", "08:00:59", "end_time", "a time not before 2017-10-10 08:01:00"),
     Bad("Latin-1", f"[{JOB}]".replace('"u"', '"é"').encode("latin-1"), 1, None, "UTF-8", "cluster_job_log"),
     Bad("gzip cut short", gzip.compress(f"[{JOB}]".encode())[:-9], None, None, "gzip", "cluster_job_log.gz"),
 ]

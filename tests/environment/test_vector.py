@@ -195,7 +195,7 @@ def test_windows_can_be_named(scenario: dict[str, Any]) -> None:
         many.reset(options={"window": 9})
     with pytest.raises(ValueError, match="no option of a reset 'windw' among split, window; did you mean"):
         many.reset(options={"windw": 1})
-    with pytest.raises(ValueError, match="2 seeds for 3 environments"):
+    with pytest.raises(ValueError, match="expected 3 seeds, one per environment, not 2"):
         many.reset(seed=[1, 2])
 
 

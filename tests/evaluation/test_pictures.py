@@ -262,7 +262,7 @@ def test_unknown_policies_and_windows_are_refused(
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert plot.main([str(tmp_path)]) == 2
-    assert "no run folder" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err
 
 
 # What the document says.

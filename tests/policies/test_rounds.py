@@ -60,5 +60,5 @@ def test_a_requested_order_is_carried_out_as_in_plain_python(workload: str) -> N
 
 
 def test_the_number_of_levels_is_limited() -> None:
-    with pytest.raises(ValueError, match="9 limits of queues: at most 8"):
+    with pytest.raises(ValueError, match="limits: expected at most 8, not 9"):
         Tiresias(limits=tuple(map(float, range(1, 10))))

@@ -187,7 +187,7 @@ class Borrowed:
 
 @pytest.mark.parametrize("policy", [ORACLE, Borrowed()], ids=["a ranking", "a policy that asks for one"])
 def test_an_oracle_under_another_name_is_refused(policy: Any, load: Workload) -> None:
-    with pytest.raises(ValueError, match=r"needs the truth.*_oracle"):
+    with pytest.raises(ValueError, match=r"requires hidden data.*_oracle"):
         run(policy, load.episode())
 
 
@@ -201,7 +201,7 @@ def test_the_command_refuses_it_too(
     monkeypatch.chdir(tmp_path)
     small = ("--windows", "1", "--jobs", "40", "--cluster", "2x8", "--all-windows", "--drop-too-large")
     assert main(["--policy", "harmless_lab:Made", *small, "--out", str(tmp_path / "out")]) == 2
-    assert re.search(r"needs the truth.*_oracle", capsys.readouterr().err)
+    assert re.search(r"requires hidden data.*_oracle", capsys.readouterr().err)
 
 
 FAR = (10**9, -1, 5)  # that have not come at the first instant

@@ -233,5 +233,5 @@ def test_a_future_that_never_ends_has_a_finite_cost() -> None:
 
 
 def test_options_out_of_bounds_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"draws 0, z -1, tau_s 0: too small"):
+    with pytest.raises(ValueError, match=r"draws 0 \(.*least 1\), z -1 \(.*least 0\), tau_s 0 \(.*positive"):
         LookAhead(draws=0, z=-1, tau_s=0)
