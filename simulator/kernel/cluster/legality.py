@@ -296,15 +296,22 @@ def count_violations(s, jobs):
     return wrong
 
 
-@allocating
-def list_queued(s, out):
-    """List the queued jobs in ascending order; return their number."""
+@compiled
+def copy_queue(s, out):
+    """Copy the queued jobs in the order of the record; return their number."""
     count = 0
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
             out[count] = s.queue[at]
             count += 1
+    return count
+
+
+@allocating
+def list_queued(s, out):
+    """List the queued jobs in ascending order; return their number."""
+    count = copy_queue(s, out)
     out[:count].sort()
     return count
 
@@ -318,12 +325,7 @@ def queued(states, e, out):
 @allocating
 def list_queued_or_running(s, out):
     """List the queued and the running jobs in ascending order; return their number."""
-    count = 0
-    for request_class in range(s.num_classes):
-        begin = s.queue_start[request_class]
-        for at in range(begin, begin + s.queue_size[request_class]):
-            out[count] = s.queue[at]
-            count += 1
+    count = copy_queue(s, out)
     for k in range(s.num_active):
         if s.phase[s.events[k]] == RUNNING:
             out[count] = s.events[k]
