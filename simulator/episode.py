@@ -37,6 +37,7 @@ from gpu_cluster_gym.simulator.policy import (
     Start,
     Throttle,
     Wait,
+    require_exact,
 )
 from gpu_cluster_gym.simulator.source import Source, adopt, seat_of, source_of
 from gpu_cluster_gym.simulator.view import View
@@ -290,6 +291,7 @@ def run(
     if account:
         account.begin(episode)
     if isinstance(policy, Ranking):
+        require_exact(policy)
         if policy.is_oracle and not oracle:
             raise ValueError(
                 f"a ranking by {policy.key!r} requires hidden data: the policy's name must end in _oracle"

@@ -114,11 +114,20 @@ class Ranking:
     @property
     def is_oracle(self) -> bool:
         """Whether it uses information that no scheduler has."""
-        return self.key.startswith("true_")
+        return str.startswith(self.key, "true_")
 
     def __call__(self, view: "View") -> Action:
         """Return the next action of this instant's scheduling pass."""
         return view.next_move(self)
+
+
+def require_exact(ranking: Ranking) -> None:
+    """Raise ValueError for a subclass of `Ranking`, or of `str` as its key, which could deny to be an oracle."""
+    if type(ranking) is not Ranking or type(ranking.key) is not str:
+        raise ValueError(
+            "a ranking must be a Ranking whose key is a str, not of a subclass of these: make a Ranking, or a policy "
+            "that is a function of the view"
+        )
 
 
 class RunsCompiled(ABC):

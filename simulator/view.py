@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator import measurements
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
-from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start
+from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start, require_exact
 from gpu_cluster_gym.simulator.source import Part, Source, attach, source_of
 from gpu_cluster_gym.traces import COLUMNS, did_you_mean
 
@@ -370,7 +370,8 @@ class View:
 
 
 def _honest(ranking: Ranking) -> Ranking:
-    """Return a ranking that needs no truth; ValueError for one that does."""
+    """Return a ranking that needs no truth; ValueError for one that does, or that could deny it."""
+    require_exact(ranking)
     if ranking.is_oracle:
         raise ValueError(
             f"a ranking by {ranking.key!r} requires hidden data, which a view does not show: make the policy a Ranking "

@@ -191,6 +191,31 @@ def test_an_oracle_under_another_name_is_refused(policy: Any, load: Workload) ->
         run(policy, load.episode())
 
 
+class Denies(Ranking):
+    """Ranking that says of itself that it is no oracle."""
+
+    is_oracle = False  # type: ignore[assignment]
+
+
+class Hides(str):
+    """Key that denies to begin with anything."""
+
+    def startswith(self, *_: Any) -> bool:  # type: ignore[override]
+        return False
+
+
+DENIES = Denies("true_remaining", "by_order")
+HIDES = Ranking(Hides("true_remaining"), "by_order")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ranking", [DENIES, HIDES], ids=["a subclass", "a key of a subclass of str"])
+@pytest.mark.parametrize("asked_for", [False, True])
+def test_a_ranking_that_denies_to_be_an_oracle_is_refused(ranking: Any, asked_for: bool, load: Workload) -> None:
+    policy: Any = (lambda view: view.next_move(ranking)) if asked_for else ranking
+    with pytest.raises(ValueError, match="must be a Ranking whose key is a str"):
+        run(policy, load.episode())
+
+
 def test_the_command_refuses_it_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
