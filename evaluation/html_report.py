@@ -40,7 +40,7 @@ def write(folder: Path) -> Path:
 
 def text(run: Run) -> str:
     """Return the report of a run as HTML."""
-    data = json.dumps(_data(run), separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    data = json.dumps(_data(run), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     heading = run.provenance.get("heading", [])
     parts = {
         "TITLE": escape(heading[0] if heading else f"Run {run.folder.name}"),

@@ -35,8 +35,10 @@ BEST = "best"  # folder of the best validated agent in a training run
 def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) -> Path:
     """Return a new run folder with the choices (a dataclass) in it: `out` or `runs/<prefix>-<time>-<hash>`.
 
-    Raise ValueError where `out` has a run already, or the files of a failed one.
+    Raise ValueError where `out` is empty, has a run already, or the files of a failed one.
     """
+    if out is not None and not str(out).strip():
+        raise ValueError('--out "" names no folder: name one, or drop --out')
     text = json.dumps({k: v for k, v in asdict(choices).items() if k not in ABOUT_THE_RUN}, indent=2) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()[:6]
     name = f"{prefix}-{datetime.now():%Y%m%d-%H%M%S}-{digest}"
