@@ -93,14 +93,16 @@ def work(args: Sequence[str]) -> None:
     if evaluation.protocol:
         evaluation, found = candidates_of(evaluation, choices.asked_for(args, Evaluation))
         what, fill = judgement(evaluation, found)
+    elif evaluation.paper:
+        what, fill = reproduction(evaluation)
     else:
-        what, fill = reproduction(evaluation) if evaluation.paper else scoring(evaluation)
+        what, fill = "", scoring(evaluation)
     folder = run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
     try:
         with run_folder.noting(folder):
             fill(folder)
     except (ValueError, RuntimeError) as error:  # an illegal action of a user's policy, or a stalled episode
-        raise ValueError(f"{what}: {error}") from error
+        raise ValueError(f"{what}: {error}" if what else str(error)) from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; {folder} has no results") from None
 
@@ -124,12 +126,12 @@ def read_choices(args: Sequence[str]) -> Evaluation:
     return evaluation
 
 
-def scoring(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
-    """Return the names of the policies, and the function that scores them into a folder."""
+def scoring(evaluation: Evaluation) -> "Callable[[Path], None]":
+    """Return the function that scores the policies into a folder."""
     policies, reference = chosen(evaluation)
     with working("preparing the jobs; the first run compiles the simulator"):
         workloads = made(evaluation)
-    return ", ".join(evaluation.policy), partial(evaluate, evaluation, policies, reference, workloads)
+    return partial(evaluate, evaluation, policies, reference, workloads)
 
 
 def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
@@ -239,9 +241,18 @@ def evaluate(
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     out.print(*heading[:2], sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    results, records = simulated(evaluation, makers, workloads)
+    failed: dict[str, str] = {}
+    results, records = simulated(evaluation, makers, workloads, failed)
     bounds = runner.bounds(workloads)
-    summaries = runner.score(results, workloads, bounds)
+    summaries = runner.score(results, workloads, bounds, failed)
+    results = {name: each for name, each in results.items() if name in summaries}
+    records = {name: each for name, each in records.items() if name in summaries}
+    policies = {name: each for name, each in policies.items() if name in summaries}
+    why = "; ".join(f"{name}, {reason}" for name, reason in failed.items())
+    if not summaries:
+        raise ValueError(f"every policy failed: {why}")
+    if reference in failed:
+        reference = "fifo" if "fifo" in summaries else next(iter(summaries))
     if "all" in evaluation.policy:
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
     run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
@@ -256,16 +267,25 @@ def evaluate(
     file = run_folder.write_notes(folder, [*heading, "", *notes])
     pictured = pictures(evaluation, folder, records, workloads)
     out.print(*table_notes.legend(workloads, summaries, reference), *pictured, f"Notes: {file}", sep="\n")
+    if failed:
+        raise ValueError(f"{len(failed)} of {len(makers)} policies failed and are not in the table: {why}")
 
 
 def simulated(
-    evaluation: Evaluation, makers: "Mapping[str, Maker]", workloads: "Sequence[Workload]"
+    evaluation: Evaluation,
+    makers: "Mapping[str, Maker]",
+    workloads: "Sequence[Workload]",
+    failed: dict[str, str],
 ) -> "tuple[dict[str, pd.DataFrame], dict[str, Record]]":
-    """Return the results of each policy, and its records where they are wanted."""
+    """Return the results of each policy, and its records where they are wanted; add those that fail to `failed`."""
     from gpu_cluster_gym.evaluation import record, runner
 
     with progress("simulating", len(makers) * len(workloads)) as moved:
-        how: dict[str, Any] = {"processes": evaluation.processes, "done": partial(one_more, moved)}
+        how: dict[str, Any] = {
+            "processes": evaluation.processes,
+            "done": partial(one_more, moved),
+            "failed": failed,
+        }
         if not evaluation.records:
             return runner.simulate(makers, workloads, **how), {}
         records = record.simulate(makers, workloads, **how)

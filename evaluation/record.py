@@ -83,6 +83,7 @@ def simulate(
     *,
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
+    failed: dict[str, str] | None = None,
 ) -> dict[str, Record]:
     """Return each policy's record over all workloads; arguments and results are those of `runner.simulate`."""
 
@@ -90,7 +91,7 @@ def simulate(
         if done:
             done(name, record.results)
 
-    parts = run_all(record_window, makers, workloads, processes=processes, done=done_with)
+    parts = run_all(record_window, makers, workloads, processes=processes, done=done_with, failed=failed)
     return {
         name: Record(*(pd.concat(tables, ignore_index=True) for tables in zip(*records, strict=True)))
         for name, records in parts.items()

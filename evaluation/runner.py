@@ -1,8 +1,11 @@
 """Simulation of policies on the same workloads, with their summaries and the check against the lower bound."""
 
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
@@ -32,9 +35,10 @@ def simulate(
     *,
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
+    failed: dict[str, str] | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Return each policy's results table over all workloads; see `run_all` for the arguments."""
-    parts = run_all(run_window, makers, workloads, processes=processes, done=done)
+    parts = run_all(run_window, makers, workloads, processes=processes, done=done, failed=failed)
     return {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
 
 
@@ -45,6 +49,7 @@ def run_all(
     *,
     processes: int = 1,
     done: Callable[[str, Outcome], None] | None = None,
+    failed: dict[str, str] | None = None,
 ) -> dict[str, list[Outcome]]:
     """Run each policy on each workload and return the outcomes by policy, in the order of the workloads.
 
@@ -53,6 +58,8 @@ def run_all(
     workloads: windows of one split; all policies run on the first before any runs on the second.
     processes: number of worker processes; the outcomes do not depend on it.
     done: callback with the policy's name and the outcome, called as each simulation ends.
+    failed: dictionary to which the first error of each policy that fails in a window is added, by name; such a policy
+        has no outcomes. None: an error is raised, and no outcomes are returned.
 
     ValueError for windows of more than one split, since results identify a window by its number alone.
     """
@@ -61,11 +68,39 @@ def run_all(
     outcomes: dict[str, list[Outcome]] = {name: [] for name in makers}
     pairs = [(name, workload) for workload in workloads for name in makers]
     tasks = [partial(run_one, makers[name], workload, oracle=is_oracle(name)) for name, workload in pairs]
-    for (name, _), outcome in zip(pairs, _in_order(tasks, processes), strict=True):
-        outcomes[name].append(outcome)
-        if done:
-            done(name, outcome)
-    return outcomes
+    if failed is None:
+        for (name, _), outcome in zip(pairs, _in_order(tasks, processes), strict=True):
+            outcomes[name].append(outcome)
+            if done:
+                done(name, outcome)
+        return outcomes
+    attempts = [partial(_attempt, task) for task in tasks]
+    for (name, workload), found in zip(pairs, _in_order(attempts, processes), strict=True):
+        if isinstance(found, _Failure):
+            failed.setdefault(name, f"window {workload.window.number}: {found.why}")
+        elif name not in failed:
+            outcomes[name].append(found)
+            if done:
+                done(name, found)
+    return {name: each for name, each in outcomes.items() if name not in failed}
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """The error of a policy in a window, in words."""
+
+    why: str
+
+
+def _attempt(task: Callable[[], Outcome]) -> Outcome | _Failure:
+    """Return the outcome of a task, or its error; an error of unknown kind with the line that raised it."""
+    try:
+        return task()
+    except (ValueError, RuntimeError) as error:
+        return _Failure(str(error))
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        return _Failure(f"{type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})")
 
 
 def is_oracle(name: str) -> bool:
@@ -92,14 +127,17 @@ def _in_order(tasks: Sequence[Callable[[], Outcome]], processes: int) -> Iterato
 
 
 def score(
-    tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"], least: pd.DataFrame | None = None
+    tables: Mapping[str, pd.DataFrame],
+    workloads: Sequence["Workload"],
+    least: pd.DataFrame | None = None,
+    failed: dict[str, str] | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Return each policy's summary, one row per window, with fairness if the trace has users or virtual clusters.
 
     tables: results by policy, as `simulate` returns them. workloads: the windows that were simulated.
     least: their lower bounds, as `bounds` returns them; computed if not given.
-
-    RuntimeError if a mean JCT is below its lower bound.
+    failed: dictionary to which policies with a mean JCT below its lower bound are added, with the reason; these have no
+        summary. None: RuntimeError.
     """
     cluster = workloads[0].cluster
     owner_columns = [name for name in ("user", "vc") if all(name in load.table for load in workloads)]
@@ -109,8 +147,14 @@ def score(
         name: summarise(table, gpus=cluster.num_gpus, cores=sum(cluster.node_cores), owners=owners)
         for name, table in tables.items()
     }
-    check_bounds(summaries, bounds(workloads) if least is None else least)
-    return summaries
+    least = bounds(workloads) if least is None else least
+    if failed is None:
+        check_bounds(summaries, least)
+        return summaries
+    for name, summary in summaries.items():
+        if why := below_bound(summary, least):
+            failed[name] = why
+    return {name: each for name, each in summaries.items() if name not in failed}
 
 
 def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:
@@ -127,14 +171,21 @@ def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:
 def check_bounds(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame) -> None:
     """Raise RuntimeError if a mean JCT is below its lower bound."""
     for name, summary in summaries.items():
-        both = summary.merge(bounds, on=["window", "seed"], suffixes=("", "_least"), validate="one_to_one")
-        wrong = both[both["mean_jct_s"] < both["mean_jct_s_least"] * (1 - ROUNDING)]
-        if len(wrong):
-            window, jct_s, least_s = wrong[["window", "mean_jct_s", "mean_jct_s_least"]].iloc[0]
-            raise RuntimeError(
-                f"{name}: the mean JCT of window {window:.0f}, {jct_s:g} s, is below the theoretical lower bound "
-                f"of {least_s:g} s: the simulator's state was corrupted"
-            )
+        if why := below_bound(summary, bounds):
+            raise RuntimeError(f"{name}: {why}")
+
+
+def below_bound(summary: pd.DataFrame, bounds: pd.DataFrame) -> str:
+    """Return a sentence about the first window whose mean JCT is below its lower bound; empty if none is."""
+    both = summary.merge(bounds, on=["window", "seed"], suffixes=("", "_least"), validate="one_to_one")
+    wrong = both[both["mean_jct_s"] < both["mean_jct_s_least"] * (1 - ROUNDING)]
+    if not len(wrong):
+        return ""
+    window, jct_s, least_s = wrong[["window", "mean_jct_s", "mean_jct_s_least"]].iloc[0]
+    return (
+        f"the mean JCT of window {window:.0f}, {jct_s:g} s, is below the theoretical lower bound of {least_s:g} s: the "
+        "simulator's state was corrupted"
+    )
 
 
 def document(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> dict[str, Any]:

@@ -236,6 +236,50 @@ def test_somebodys_own_policy(
     assert mine["finish_s"].tolist() == fifo["finish_s"].tolist()
 
 
+@pytest.mark.parametrize("order", [("fifo", "broken"), ("broken", "fifo")], ids=["joined", "reference"])
+def test_a_policy_that_fails_leaves_the_others_in_the_table(
+    order: tuple[str, str], command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad_for_a_test.py").write_text(
+        "def broken(view):\n    return {}['nothing']\n\n"
+        "def illegal(view):\n    from gpu_cluster_gym.simulator.policy import Preempt\n    return Preempt(10**6)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
+    names = [name if name == "fifo" else f"bad_for_a_test:{name}" for name in order]
+    given = ("--policy", *names, "bad_for_a_test:illegal", "srtf")
+    code, out, error = command(*given, *windows_of(crowded, tmp_path / "out"))
+    assert code == 2
+    assert re.findall(r"^(\S+) +[\d,]+ +[\d.]+", out, re.MULTILINE)[:2] == ["fifo", "srtf"]
+    assert "2 of 4 policies failed and are not in the table" in error
+    assert "bad_for_a_test:broken, window 0: KeyError: 'nothing' (bad_for_a_test.py, line 2)" in error
+    assert re.search(r"bad_for_a_test:illegal, window 0: at [\d.e+]+ s: job 1000000 has not arrived", error)
+    assert {*json.loads((tmp_path / "out" / "summary.json").read_text())["by_window"]} == {"fifo", "srtf"}
+
+
+def test_if_every_policy_fails_there_is_no_table(
+    command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "all_bad_for_a_test.py").write_text("def one(view):\n    return 1 / 0\n\ntwo = one\n")
+    monkeypatch.chdir(tmp_path)
+    names = ("all_bad_for_a_test:one", "all_bad_for_a_test:two")
+    code, out, error = command("--policy", *names, *windows_of(crowded, tmp_path / "out"))
+    assert code == 2
+    assert "every policy failed: all_bad_for_a_test:one, window 0: ZeroDivisionError" in error
+    assert "preemp" not in out
+
+
+def test_an_empty_out_is_refused(
+    command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, error = command("--policy", "fifo", *windows_of(crowded, Path("x"))[:-2], "--out", "")
+    assert code == 2
+    assert '--out "" names no folder' in error
+    assert not [*tmp_path.iterdir()]
+
+
 def test_without_out_every_run_has_a_new_folder(
     command: Command, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

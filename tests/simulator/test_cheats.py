@@ -194,13 +194,13 @@ def test_an_oracle_under_another_name_is_refused(policy: Any, load: Workload) ->
 class Denies(Ranking):
     """Ranking that says of itself that it is no oracle."""
 
-    is_oracle = False  # type: ignore[assignment]
+    is_oracle = False
 
 
 class Hides(str):
     """Key that denies to begin with anything."""
 
-    def startswith(self, *_: Any) -> bool:  # type: ignore[override]
+    def startswith(self, *_: Any) -> bool:
         return False
 
 
@@ -210,7 +210,9 @@ HIDES = Ranking(Hides("true_remaining"), "by_order")  # type: ignore[arg-type]
 
 @pytest.mark.parametrize("ranking", [DENIES, HIDES], ids=["a subclass", "a key of a subclass of str"])
 @pytest.mark.parametrize("asked_for", [False, True])
-def test_a_ranking_that_denies_to_be_an_oracle_is_refused(ranking: Any, asked_for: bool, load: Workload) -> None:
+def test_a_ranking_that_denies_to_be_an_oracle_is_refused(
+    ranking: Any, asked_for: bool, load: Workload
+) -> None:
     policy: Any = (lambda view: view.next_move(ranking)) if asked_for else ranking
     with pytest.raises(ValueError, match="must be a Ranking whose key is a str"):
         run(policy, load.episode())
