@@ -239,7 +239,8 @@ def evaluate(
     from gpu_cluster_gym.evaluation import runner, table, table_notes
 
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
-    out.print(*heading[:2], sep="\n")
+    read = table_notes.trace_notes(workloads) if evaluation.scenario.trace_file else []
+    out.print(*heading[:2], *read, sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     failed: dict[str, str] = {}
     results, records = simulated(evaluation, makers, workloads, failed)

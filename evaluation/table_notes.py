@@ -164,7 +164,7 @@ def footnotes(
         *_contention(summaries, scenario),
         *_disciplines(policies, scenario),
         *origins_in_short(workloads[0].table, scenario),
-        *_trace_notes(workloads),
+        *trace_notes(workloads),
     ]
 
 
@@ -309,7 +309,7 @@ def _origins(table: pd.DataFrame, scenario: Scenario) -> dict[str, list[str]]:
     return reasons
 
 
-def _trace_notes(workloads: Sequence["Workload"]) -> list[str]:
+def trace_notes(workloads: Sequence["Workload"]) -> list[str]:
     """Return the notes on the trace, each once, and the numbers of dropped jobs, summed over windows."""
     notes = [note for load in workloads for note in load.table.attrs.get("notes", [])]
     of_trace = dict.fromkeys(note for note in notes if not note.startswith(DROPPED))

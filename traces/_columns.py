@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+SHORTEST_S = 1e-6  # shortest run time; much shorter ones underflow in ratios
 MAX_SERVERS = 10  # parameter servers of a job, as in the simulator
 
 LIMITS = {
@@ -124,7 +125,7 @@ COLUMNS: tuple[Column, ...] = (
         "s",
         "run time alone on V100s that are as close together as possible",
         required=True,
-        exclusive=True,
+        minimum=SHORTEST_S,
         simulated=True,
         always=True,
     ),
@@ -173,7 +174,7 @@ COLUMNS: tuple[Column, ...] = (
         float,
         "s",
         "estimate of duration_s that policies see",
-        exclusive=True,
+        minimum=SHORTEST_S,
         filled="lognormal error, 0.25, or 1 where never predictable",
         parts=("estimates",),
         simulated=True,

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_LONG_S = 7 * 86_400.0
+"""Median run time from which times are probably not in seconds."""
+
+
 class TraceError(ValueError):
     """An unreadable trace: file, line and column, what was found there and what was expected."""
 
@@ -68,6 +72,7 @@ def check(
     }
     _check_gpus(columns, lines, file)
     _check_unique(columns["job_id"], lines, file)
+    _check_pairs(columns, lines, file)
     order = np.argsort(columns["submit_s"], kind="stable")
     checked = pd.DataFrame({name: cells[order] for name, cells in columns.items()})
     origin = table.attrs.get("origin", {})
@@ -78,6 +83,9 @@ def check(
     if not np.array_equal(order, np.arange(len(order))):
         early = int(np.sum(np.diff(columns["submit_s"]) < 0))
         checked.attrs["notes"].append(f"sorted by submit_s: jobs out of order at {early} places")
+    if (median_s := float(np.median(columns["duration_s"]))) > _LONG_S:
+        days = f"half of the jobs run for {median_s / 86_400:,.0f} days or more"
+        checked.attrs["notes"].append(f"{days}: if duration_s is in milliseconds, divide it by 1,000")
     return checked
 
 
@@ -183,6 +191,38 @@ def _check_gpus(
         raise TraceError(
             file, int(line[row]), "num_gpus", quote(gpus[row]), "0, since kind is cpu" if gpus[row] else GPUS
         )
+
+
+def _check_pairs(
+    columns: dict[str, npt.NDArray[Any]], line: npt.NDArray[Any], file: str | PathLike[str]
+) -> None:
+    """Raise a TraceError for the first row whose cells contradict each other, where the file has both columns."""
+    on_gpus = columns["num_gpus"] > 0
+    if {"min_workers", "max_workers"} <= columns.keys():
+        least, most = columns["min_workers"], columns["max_workers"]
+        _refuse(on_gpus & (least > most), "max_workers", most, "at least min_workers", line, file)
+    if {"active_ms", "idle_ms"} <= columns.keys():
+        active, idle = columns["active_ms"], columns["idle_ms"]
+        _refuse(
+            on_gpus & (active + idle == 0), "active_ms", active, "more than 0 where idle_ms is 0", line, file
+        )
+    if "deadline_s" in columns:
+        due, submit = columns["deadline_s"], columns["submit_s"]
+        _refuse((due > 0) & (due < submit), "deadline_s", due, "at least submit_s", line, file)
+
+
+def _refuse(
+    wrong: npt.NDArray[np.bool_],
+    column: str,
+    cells: npt.NDArray[Any],
+    expected: str,
+    line: npt.NDArray[Any],
+    file: str | PathLike[str],
+) -> None:
+    """Raise a TraceError for the first wrong cell, if there is one."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise TraceError(file, int(line[row]), column, quote(cells[row]), expected)
 
 
 def _check_unique(ids: npt.NDArray[Any], line: npt.NDArray[Any], file: str | PathLike[str]) -> None:

@@ -208,7 +208,7 @@ def test_jobs_dropped_are_summed_over_windows() -> None:
     jobs.attrs["notes"] = ["columns ignored: 'a'"]
     loads = [prepare(jobs, scenario, window=Window("test", number)) for number in (0, 1)]
     dropped = 2 * int((jobs["num_gpus"] > 4).sum())
-    assert table_notes._trace_notes(loads) == [
+    assert table_notes.trace_notes(loads) == [
         "Note: columns ignored: 'a'.",
         f"Note: jobs larger than the cluster dropped: {dropped}.",
     ]

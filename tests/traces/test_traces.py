@@ -251,3 +251,30 @@ def test_names_are_listed_without_loading_pandas() -> None:
     code += "print({'pandas', 'scipy'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells", "column"),
+    [
+        ("min_workers,max_workers", "8,1", "max_workers"),
+        ("active_ms,idle_ms", "0,0", "active_ms"),
+        ("deadline_s", "29", "deadline_s"),
+        ("profiled_duration_s", "1e-308", "profiled_duration_s"),
+    ],
+)
+def test_cells_that_contradict_each_other_are_refused(
+    columns: str, cells: str, column: str, tmp_path: Path
+) -> None:
+    good = {"8,1": "1,8", "0,0": "0,1", "29": "30", "1e-308": "1"}[cells]
+    text = f"job_id,submit_s,num_gpus,duration_s,{columns}\na,30,2,10,{{}}\n"
+    assert len(read(tmp_path, text.format(good).encode(), "good.csv")) == 1
+    with pytest.raises(traces.TraceError) as caught:
+        read(tmp_path, text.format(cells).encode(), "bad.csv")
+    assert (caught.value.line, caught.value.column) == (2, column)
+
+
+@pytest.mark.parametrize(("unit", "noted"), [(1_000, True), (1, False)])
+def test_run_times_that_look_like_milliseconds_are_noted(unit: int, noted: bool, tmp_path: Path) -> None:
+    rows = "".join(f"{job},{job},1,{3_600 * unit}\n" for job in range(3))
+    table = read(tmp_path, f"job_id,submit_s,num_gpus,duration_s\n{rows}".encode(), "jobs.csv")
+    assert any("milliseconds" in note for note in table.attrs["notes"]) == noted
