@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from gpu_cluster_gym.agents.protocol import Candidate
     from gpu_cluster_gym.evaluation.record import Record
-    from gpu_cluster_gym.evaluation.runner import Maker
+    from gpu_cluster_gym.evaluation.runner import Failure, Maker
     from gpu_cluster_gym.experiments import Paper, Setting
     from gpu_cluster_gym.simulator.policy import Policy
     from gpu_cluster_gym.workloads import Workload
@@ -242,14 +242,17 @@ def evaluate(
     read = table_notes.trace_notes(workloads) if evaluation.scenario.trace_file else []
     out.print(*heading[:2], *read, sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    failed: dict[str, str] = {}
+    failed: dict[str, runner.Failure] = {}
     results, records = simulated(evaluation, makers, workloads, failed)
     bounds = runner.bounds(workloads)
     summaries = runner.score(results, workloads, bounds, failed)
     results = {name: each for name, each in results.items() if name in summaries}
     records = {name: each for name, each in records.items() if name in summaries}
     policies = {name: each for name, each in policies.items() if name in summaries}
-    why = "; ".join(f"{name}, {reason}" for name, reason in failed.items())
+    why = "; ".join(f"{name}, {failure.why}" for name, failure in failed.items())
+    if tracebacks := [failure.traceback for failure in failed.values() if failure.traceback]:
+        (folder / run_folder.ERRORS).write_text("\n".join(tracebacks), encoding="utf-8")
+        why += f" (tracebacks: {folder / run_folder.ERRORS})"
     if not summaries:
         raise ValueError(f"every policy failed: {why}")
     if reference in failed:
@@ -276,7 +279,7 @@ def simulated(
     evaluation: Evaluation,
     makers: "Mapping[str, Maker]",
     workloads: "Sequence[Workload]",
-    failed: dict[str, str],
+    failed: "dict[str, Failure]",
 ) -> "tuple[dict[str, pd.DataFrame], dict[str, Record]]":
     """Return the results of each policy, and its records where they are wanted; add those that fail to `failed`."""
     from gpu_cluster_gym.evaluation import record, runner

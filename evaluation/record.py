@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.evaluation import run_folder
-from gpu_cluster_gym.evaluation.runner import Maker, run_all
+from gpu_cluster_gym.evaluation.runner import Failure, Maker, run_all
 from gpu_cluster_gym.simulator.account import OVER_TIME, Account
 from gpu_cluster_gym.simulator.episode import run
 
@@ -83,7 +83,7 @@ def simulate(
     *,
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
-    failed: dict[str, str] | None = None,
+    failed: dict[str, Failure] | None = None,
 ) -> dict[str, Record]:
     """Return each policy's record over all workloads; arguments and results are those of `runner.simulate`."""
 

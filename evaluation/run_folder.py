@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHOICES, SUMMARY, JOBS, STATUS = "choices.json", "summary.json", "jobs.csv", "status.json"
-NOTES = "notes.txt"
+NOTES, ERRORS = "notes.txt", "errors.txt"
 RUNS = Path("runs")
 ABOUT_THE_RUN = (
     "out",

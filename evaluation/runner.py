@@ -29,13 +29,25 @@ ROUNDING = 1e-9
 """Relative rounding error allowed in a mean JCT."""
 
 
+@dataclass(frozen=True)
+class Failure:
+    """The error of a policy.
+
+    why: the window and the error, in a sentence
+    traceback: the error's traceback; empty for a result that is refused
+    """
+
+    why: str
+    traceback: str = ""
+
+
 def simulate(
     makers: Mapping[str, Maker],
     workloads: Sequence["Workload"],
     *,
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
-    failed: dict[str, str] | None = None,
+    failed: dict[str, Failure] | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Return each policy's results table over all workloads; see `run_all` for the arguments."""
     parts = run_all(run_window, makers, workloads, processes=processes, done=done, failed=failed)
@@ -49,7 +61,7 @@ def run_all(
     *,
     processes: int = 1,
     done: Callable[[str, Outcome], None] | None = None,
-    failed: dict[str, str] | None = None,
+    failed: dict[str, Failure] | None = None,
 ) -> dict[str, list[Outcome]]:
     """Run each policy on each workload and return the outcomes by policy, in the order of the workloads.
 
@@ -67,40 +79,30 @@ def run_all(
         raise ValueError(f"expected windows of one split, got {' and '.join(sorted(splits))}")
     outcomes: dict[str, list[Outcome]] = {name: [] for name in makers}
     pairs = [(name, workload) for workload in workloads for name in makers]
-    tasks = [partial(run_one, makers[name], workload, oracle=is_oracle(name)) for name, workload in pairs]
-    if failed is None:
-        for (name, _), outcome in zip(pairs, _in_order(tasks, processes), strict=True):
-            outcomes[name].append(outcome)
-            if done:
-                done(name, outcome)
-        return outcomes
-    attempts = [partial(_attempt, task) for task in tasks]
-    for (name, workload), found in zip(pairs, _in_order(attempts, processes), strict=True):
-        if isinstance(found, _Failure):
-            failed.setdefault(name, f"window {workload.window.number}: {found.why}")
-        elif name not in failed:
+    tasks: list[Callable[[], Any]] = [
+        partial(run_one, makers[name], workload, oracle=is_oracle(name)) for name, workload in pairs
+    ]
+    if failed is not None:
+        tasks = [partial(_attempt, task, workload) for task, (_, workload) in zip(tasks, pairs, strict=True)]
+    for (name, _), found in zip(pairs, _in_order(tasks, processes), strict=True):
+        if failed is not None and isinstance(found, Failure):
+            failed.setdefault(name, found)
+        elif not failed or name not in failed:
             outcomes[name].append(found)
             if done:
                 done(name, found)
-    return {name: each for name, each in outcomes.items() if name not in failed}
+    return {name: each for name, each in outcomes.items() if not failed or name not in failed}
 
 
-@dataclass(frozen=True)
-class _Failure:
-    """The error of a policy in a window, in words."""
-
-    why: str
-
-
-def _attempt(task: Callable[[], Outcome]) -> Outcome | _Failure:
+def _attempt(task: Callable[[], Outcome], workload: "Workload") -> Outcome | Failure:
     """Return the outcome of a task, or its error; an error of unknown kind with the line that raised it."""
     try:
         return task()
-    except (ValueError, RuntimeError) as error:
-        return _Failure(str(error))
     except Exception as error:
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        return _Failure(f"{type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})")
+        why, at = str(error), traceback.extract_tb(error.__traceback__)[-1]
+        if not isinstance(error, ValueError | RuntimeError):
+            why = f"{type(error).__name__}: {why} ({Path(at.filename).name}, line {at.lineno})"
+        return Failure(f"window {workload.window.number}: {why}", traceback.format_exc())
 
 
 def is_oracle(name: str) -> bool:
@@ -130,7 +132,7 @@ def score(
     tables: Mapping[str, pd.DataFrame],
     workloads: Sequence["Workload"],
     least: pd.DataFrame | None = None,
-    failed: dict[str, str] | None = None,
+    failed: dict[str, Failure] | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Return each policy's summary, one row per window, with fairness if the trace has users or virtual clusters.
 
@@ -153,7 +155,7 @@ def score(
         return summaries
     for name, summary in summaries.items():
         if why := below_bound(summary, least):
-            failed[name] = why
+            failed[name] = Failure(why)
     return {name: each for name, each in summaries.items() if name not in failed}
 
 

@@ -114,7 +114,7 @@ class Ranking:
     @property
     def is_oracle(self) -> bool:
         """Whether it uses information that no scheduler has."""
-        return str.startswith(self.key, "true_")
+        return self.key.startswith("true_")
 
     def __call__(self, view: "View") -> Action:
         """Return the next action of this instant's scheduling pass."""

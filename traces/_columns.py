@@ -54,7 +54,7 @@ class Column:
     unit: a key of LIMITS, or empty
     meaning: a noun phrase for tables and documentation
     required: whether a trace must have it
-    minimum, exclusive: smallest value, and whether that value itself is excluded
+    minimum: smallest value
     choices: the words allowed in a cell of text; empty for any
     expects: the rule for a cell, in words, where it is not the usual one of the unit
     filled: how it is drawn where a trace lacks it; empty for a column that cannot be drawn
@@ -75,7 +75,6 @@ class Column:
     meaning: str
     required: bool = False
     minimum: float = 0.0
-    exclusive: bool = False
     choices: tuple[str, ...] = ()
     expects: str = ""
     filled: str = ""
@@ -100,7 +99,7 @@ class Column:
             return f"{_WORDS[self.unit]} from {self.minimum:g} to {limit:,.0f}"
         if self.minimum == -np.inf:
             return _WORDS[self.unit]
-        return f"{_WORDS[self.unit]} {'>' if self.exclusive else '>='} {self.minimum:g}"
+        return f"{_WORDS[self.unit]} >= {self.minimum:g}"
 
 
 GPUS = "a whole number of GPUs from 1 to 1,000,000 (0 only where kind is cpu)"
@@ -375,7 +374,7 @@ COLUMNS: tuple[Column, ...] = (
         float,
         "s",
         "estimate of duration_s once it is predictable",
-        exclusive=True,
+        minimum=SHORTEST_S,
         filled="lognormal error 0.25 where a job becomes predictable",
         simulated=True,
         always=True,

@@ -114,11 +114,7 @@ def values(
     else:
         numbers = np.asarray(cells, float) if _is_numeric(cells) else _parse(cells)
         bad = ~(numbers >= column.minimum) | ~(numbers <= LIMITS[column.unit])  # NaN fails both
-        bad |= (
-            (numbers == column.minimum)
-            if column.exclusive
-            else (column.dtype is int) & (np.floor(numbers) != numbers)
-        )
+        bad |= (column.dtype is int) & (np.floor(numbers) != numbers)
     if bad.any():
         row = int(np.argmax(bad))
         number = 0.0 if column.dtype is str else numbers[row]
@@ -207,7 +203,7 @@ def _check_pairs(
             on_gpus & (active + idle == 0), "active_ms", active, "more than 0 where idle_ms is 0", line, file
         )
     if "deadline_s" in columns:
-        due, submit = columns["deadline_s"], columns["submit_s"]
+        due, submit = columns["deadline_s"], columns["submit_s"]  # 0: no deadline
         _refuse((due > 0) & (due < submit), "deadline_s", due, "at least submit_s", line, file)
 
 

@@ -256,6 +256,9 @@ def test_a_policy_that_fails_leaves_the_others_in_the_table(
     assert "bad_for_a_test:broken, window 0: KeyError: 'nothing' (bad_for_a_test.py, line 2)" in error
     assert re.search(r"bad_for_a_test:illegal, window 0: at [\d.e+]+ s: job 1000000 has not arrived", error)
     assert {*json.loads((tmp_path / "out" / "summary.json").read_text())["by_window"]} == {"fifo", "srtf"}
+    tracebacks = (tmp_path / "out" / "errors.txt").read_text(encoding="utf-8")
+    assert tracebacks.count("Traceback (most recent call last)") == 2
+    assert "return {}['nothing']" in tracebacks
 
 
 def test_if_every_policy_fails_there_is_no_table(

@@ -121,19 +121,24 @@ def test_a_mean_below_the_bound_is_refused(
 def test_a_mean_below_the_bound_costs_its_policy_alone(
     workloads: list[Workload], tables: dict[str, pd.DataFrame]
 ) -> None:
-    alone, failed = tables["srtf"].assign(jct_s=tables["srtf"]["run_s"], wait_s=0.0), dict[str, str]()
+    alone, failed = (
+        tables["srtf"].assign(jct_s=tables["srtf"]["run_s"], wait_s=0.0),
+        dict[str, runner.Failure](),
+    )
     assert [*runner.score({"srtf": alone, "fifo": tables["fifo"]}, workloads, failed=failed)] == ["fifo"]
-    assert re.match(r"the mean JCT of window \d+, .* is below the theoretical lower bound", failed["srtf"])
+    assert re.match(
+        r"the mean JCT of window \d+, .* is below the theoretical lower bound", failed["srtf"].why
+    )
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_error_costs_its_policy_alone(workloads: list[Workload], processes: int) -> None:
-    failed: dict[str, str] = {}
+    failed: dict[str, runner.Failure] = {}
     makers: Any = {"bad": lambda: lambda view: 1 / 0, "fifo": lambda: FIFO}
     found = runner.simulate(makers, workloads[:2], processes=processes, failed=failed)
     assert found["fifo"].equals(runner.simulate({"fifo": lambda: FIFO}, workloads[:2])["fifo"])
     assert [*found] == ["fifo"]
-    assert re.match(r"window \d+: ZeroDivisionError: .* \(test_runner.py, line \d+\)", failed["bad"])
+    assert re.match(r"window \d+: ZeroDivisionError: .* \(test_runner.py, line \d+\)", failed["bad"].why)
 
 
 def test_the_gap_closed_is_reported(workloads: list[Workload], tables: dict[str, pd.DataFrame]) -> None:

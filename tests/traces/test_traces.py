@@ -254,22 +254,22 @@ def test_names_are_listed_without_loading_pandas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "cells", "column"),
+    ("columns", "good", "bad", "column"),
     [
-        ("min_workers,max_workers", "8,1", "max_workers"),
-        ("active_ms,idle_ms", "0,0", "active_ms"),
-        ("deadline_s", "29", "deadline_s"),
-        ("profiled_duration_s", "1e-308", "profiled_duration_s"),
+        ("min_workers,max_workers", "1,8", "8,1", "max_workers"),
+        ("active_ms,idle_ms", "0,1", "0,0", "active_ms"),
+        ("deadline_s", "30", "29", "deadline_s"),
+        ("profiled_duration_s", "1", "1e-308", "profiled_duration_s"),
+        ("predicted_duration_s", "1", "1e-308", "predicted_duration_s"),
     ],
 )
 def test_cells_that_contradict_each_other_are_refused(
-    columns: str, cells: str, column: str, tmp_path: Path
+    columns: str, good: str, bad: str, column: str, tmp_path: Path
 ) -> None:
-    good = {"8,1": "1,8", "0,0": "0,1", "29": "30", "1e-308": "1"}[cells]
     text = f"job_id,submit_s,num_gpus,duration_s,{columns}\na,30,2,10,{{}}\n"
     assert len(read(tmp_path, text.format(good).encode(), "good.csv")) == 1
     with pytest.raises(traces.TraceError) as caught:
-        read(tmp_path, text.format(cells).encode(), "bad.csv")
+        read(tmp_path, text.format(bad).encode(), "bad.csv")
     assert (caught.value.line, caught.value.column) == (2, column)
 
 
