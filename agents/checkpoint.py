@@ -222,10 +222,10 @@ def _read(usual: C, content: object, folder: Path) -> C:
     if not isinstance(content, dict):
         raise ValueError(f"{folder / CHOICES}: expected an object of {kind}, not {content!r:.200}")
     try:
-        given = {name: tuple(it) if isinstance(it, list) else it for name, it in content.items()}
         for name in NAMES:
-            if isinstance(given.get(name), str) and not PLAIN_NAME.fullmatch(given[name]):
-                raise ValueError(f"{name} {given[name]!r}: expected a name without a folder")
+            if isinstance(it := content.get(name), str) and not PLAIN_NAME.fullmatch(it):
+                raise ValueError(f"{name} {it!r}: expected a name without a folder")
+        given = {name: tuple(it) if isinstance(it, list) else it for name, it in content.items()}
         return changed(usual, given)
     except ValueError as error:
         raise ValueError(f"{folder / CHOICES}: invalid {kind}: {error}") from None

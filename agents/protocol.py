@@ -112,7 +112,8 @@ def of_folder(folder: Path) -> Candidate:
     constant = constant_policy(agent, noted.get("validation", {}))
     extra = agent.training.extra_workloads if isinstance(agent.training, SteerTraining) else ()
     paths = paths_of_run(folder)
-    scenario = replace(agent.scenario, **{name: path for name, path in paths.items() if path})
+    own: Any = {name: path for name, path in paths.items() if path}
+    scenario = replace(agent.scenario, **own)
     others = [value for name in FILES if (value := getattr(scenario, name)) and not paths.get(name)]
     missing = next((each for each in others if each == scenario.trace_file or Path(each).is_file()), None)
     return Candidate(partial(policy_of, agent), constant, scenario, extra, folder, missing)
