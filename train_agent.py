@@ -17,6 +17,7 @@ from gpu_cluster_gym.agents import check_installed
 from gpu_cluster_gym.agents.training import KINDS, MovesTraining, SteerTraining, Training, usual
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import progress
+from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import check, choice
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import Scenario, Split
@@ -88,8 +89,8 @@ def work(args: Sequence[str]) -> None:
             score(run, [train(run, number, folder) for number in range(run.seeds)], folder)
     except StalledEpisodeError as error:
         raise ValueError(f"{error}; the agents so far are in {folder}") from error
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None
+    except KeyboardInterrupt as stop:
+        raise with_message(stop, f"interrupted; the best agent so far is in {folder}") from None
 
 
 def read_choices(args: Sequence[str]) -> Run:

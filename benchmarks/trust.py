@@ -5,10 +5,13 @@
 
 import argparse
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +19,8 @@ import numpy as np
 
 from gpu_cluster_gym.agents import load_policy
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
+from gpu_cluster_gym.evaluation import run_folder
+from gpu_cluster_gym.evaluation.provenance import ROOT
 
 FLIPS = 300
 
@@ -66,7 +71,99 @@ def loads(folder: Path) -> bool:
     return True
 
 
-ATTACKS: dict[str, Callable[[], Iterator[Figure]]] = {"flipped_bits": flipped_bits}
+TRAINING = (
+    *(
+        "train_agent.py",
+        "--workload",
+        "quick",
+        "--total-timesteps",
+        "6000",
+        "--windows",
+        "4",
+        "--num-envs",
+        "16",
+    ),
+    *("--validation-windows", "4", "--test-windows", "2", "--validate-every", "1000", "--processes", "2"),
+)
+"""A short training run: a search, then PPO."""
+ENDED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "SIGKILL": -9}
+"""Exit codes after signals."""
+LIMIT_S, GRACE_S = 10.0, 3.0
+"""Time in which a signal must end a run, and in which its workers must follow."""
+STARTED_S = 120.0
+
+
+def signals(names: Sequence[str] = tuple(ENDED), rounds: int = 5, within_s: float = 12.0) -> Iterator[Figure]:
+    """Send each signal to training runs at random moments; wrong are late ends, other exit codes, orphans, statuses."""
+    rng = np.random.default_rng(1)
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            faults = [
+                stopped(Path(folder) / f"{k}", name, float(rng.uniform(0, within_s))) for k in range(rounds)
+            ]
+        wrong = [each for each in faults if each]
+        yield Figure(f"{name}: runs not ended, or orphans left", rounds, len(wrong), tuple(wrong[:3]))
+
+
+def stopped(folder: Path, name: str, after_s: float) -> str:
+    """Send a signal to a training run some seconds after its start; return what went wrong, or nothing."""
+    with started(folder) as run:
+        time.sleep(after_s)
+        if run.poll() is not None:
+            return f"ended by itself with {run.returncode} before {after_s:.1f} s"
+        workers = children(run.pid)
+        began = time.monotonic()
+        run.send_signal(getattr(signal, name))
+        try:
+            code = run.wait(3 * LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return f"still running {3 * LIMIT_S:.0f} s after {name}"
+        spent = time.monotonic() - began
+        time.sleep(GRACE_S)
+        if orphans := [pid for pid in workers if is_alive(pid)]:
+            return f"{len(orphans)} orphans after {name} at {after_s:.1f} s"
+    status = run_folder.status_of(folder)
+    expected = "killed" if name == "SIGKILL" else "interrupted"
+    if code != ENDED[name] or spent > LIMIT_S or status != expected:
+        return f"exit code {code} after {spent:.1f} s, status {status}, {name} at {after_s:.1f} s"
+    return ""
+
+
+@contextmanager
+def started(folder: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the training run in a folder, wait until it has a status, and end it at the end."""
+    command = [sys.executable, *(flags or (*TRAINING, "--out", str(folder)))]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=ROOT, stdout=quiet, stderr=quiet) as run:
+        limit = time.monotonic() + STARTED_S
+        while run_folder.status_of(folder) != "running" and run.poll() is None and time.monotonic() < limit:
+            time.sleep(0.02)
+        try:
+            yield run
+        finally:
+            run.kill()
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes below one, on Linux."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            if int(fields[1]) == pid:
+                found += [int(entry.name), *children(int(entry.name))]
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process is running."""
+    return run_folder.process(pid)["start"] is not None
+
+
+ATTACKS: dict[str, Callable[[], Iterator[Figure]]] = {
+    "flipped_bits": flipped_bits,
+    "signals": signals,
+}
 """Every attack, by name."""
 
 
