@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-from gpu_cluster_gym.agents import load_policy
+from gpu_cluster_gym.agents import load_policy, resumption
+from gpu_cluster_gym.agents.callbacks import CURVE
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
 from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.provenance import ROOT
@@ -105,6 +107,59 @@ def signals(names: Sequence[str] = tuple(ENDED), rounds: int = 5, within_s: floa
         yield Figure(f"{name}: runs not ended, or orphans left", rounds, len(wrong), tuple(wrong[:3]))
 
 
+def resumes(runs: int = 5, kills: int = 4, within_s: float = 12.0) -> Iterator[Figure]:
+    """Kill training runs at random moments, `kills` times each, and resume them; wrong are other files or curves."""
+    rng = np.random.default_rng(2)
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole"
+        finish([*TRAINING, "--out", str(whole)])
+        wrong, moments = [], 0
+        for number in range(runs):
+            out = Path(folder) / f"killed-{number}"
+            flags: tuple[str, ...] = ()
+            for _ in range(kills):
+                with started(out, *flags) as run:
+                    with suppress(subprocess.TimeoutExpired):
+                        run.wait(float(rng.uniform(0, within_s)))
+                    moments += run.poll() is None
+                flags = ("train_agent.py", "--resume", str(out), "--processes", "2")
+            if run_folder.status_of(out) != "finished":
+                finish(flags)
+            wrong += [f"{name} of run {number}" for name in apart(whole, out)]
+        yield Figure(f"resumed runs that differ, after {moments} kills", runs, len(wrong), tuple(wrong[:3]))
+
+
+def apart(whole: Path, resumed: Path) -> list[str]:
+    """Return the agents, checkpoints, results and curves of two runs that differ."""
+    lists = [
+        sorted(str(each.relative_to(run)) for each in run.rglob("*.safetensors")) for run in (whole, resumed)
+    ]
+    agents = [name for name in lists[0] if not name.startswith(run_folder.RESUMABLE)]
+    names = [*agents, CURVE, run_folder.SUMMARY, "agent/jobs.csv"]
+    differ = [
+        name
+        for name in names
+        if not (resumed / name).exists() or (whole / name).read_bytes() != (resumed / name).read_bytes()
+    ]
+    return differ + (["curves"] if points(whole) != points(resumed) else [])
+
+
+def points(run: Path) -> list[tuple[str, int, float]]:
+    """Return every point of the curves in TensorBoard's files, in order, except those of time."""
+    return [
+        (value.tag, int(event.step), float(value.tensor.float_val[0]))
+        for file in sorted(run.glob(resumption.CURVES))
+        for event in EventFileLoader(str(file)).Load()
+        for value in event.summary.value
+        if value.tensor.float_val and not value.tag.startswith("time/")
+    ]
+
+
+def finish(flags: Sequence[str]) -> None:
+    """Run a training to its end."""
+    subprocess.run([sys.executable, *flags], cwd=ROOT, check=True, capture_output=True)
+
+
 def stopped(folder: Path, name: str, after_s: float) -> str:
     """Send a signal to a training run some seconds after its start; return what went wrong, or nothing."""
     with started(folder) as run:
@@ -163,6 +218,7 @@ def is_alive(pid: int) -> bool:
 ATTACKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "flipped_bits": flipped_bits,
     "signals": signals,
+    "resumes": resumes,
 }
 """Every attack, by name."""
 

@@ -29,8 +29,9 @@ ABOUT_THE_RUN = (
     "report",
     "perfetto",
     "track",
+    "resume",
 )  # choices that do not change the results
-RESUMABLE = "resumable"  # folder of what a training run needs to go on after its end
+RESUMABLE = "resumable"  # folder of what a training run needs to be continued
 BEST = "best"  # folder of the best validated agent in a training run
 
 
@@ -45,7 +46,7 @@ def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) ->
     folder = RUNS / name if out is None else Path(out)
     if (status := status_of(folder)) in ("failed", "killed"):
         if left := sorted({each.name for each in folder.iterdir()} - {CHOICES, STATUS}):
-            go_on = f"continue it with --resume {folder}, " if (folder / RESUMABLE).exists() else ""
+            go_on = f"continue it with --resume {folder}, " if resumable(folder) else ""
             raise ValueError(
                 f"{folder} is not empty ({left[0]} ... of a {status} run): {go_on}remove it, or pass another folder "
                 "with --out"
@@ -91,6 +92,11 @@ def status_of(folder: Path) -> str | None:
         own = {name: found.get(name) for name in process(pid)}
         return "running" if own == process(pid) else "killed"
     return status if isinstance(status, str) else None
+
+
+def resumable(folder: Path) -> bool:
+    """Return whether a training run has saved a state from which it can be resumed."""
+    return (folder / RESUMABLE).exists() or any(folder.glob(f"seed-*/{RESUMABLE}"))
 
 
 def process(pid: int) -> dict[str, Any]:
