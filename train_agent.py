@@ -94,6 +94,12 @@ def work(args: Sequence[str]) -> None:
             score(run, [train(run, number, folder) for number in range(run.seeds)], folder)
     except StalledEpisodeError as error:
         raise ValueError(f"{error}; the agents so far are in {folder}") from error
+    except OSError as error:
+        if error.errno in command.FULL and run_folder.resumable(folder):
+            raise ValueError(
+                f"no space is left on the disk: free some, and continue the run with --resume {folder}"
+            ) from error
+        raise
     except KeyboardInterrupt as stop:
         go_on = f"; continue it with --resume {folder}" if run_folder.resumable(folder) else ""
         raise with_message(stop, f"interrupted; the best agent so far is in {folder}{go_on}") from None

@@ -7,6 +7,7 @@ and the lengths of the curves at that moment. The search by CMA-ES is replayed f
 
 import json
 import random
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,17 @@ def why_not(training: Training) -> str | None:
 
 def finished(out: Path) -> bool:
     """Return whether the training in a folder has reached its end."""
-    return (out / RESUMABLE).exists() and bool(_read(out)[1].get("finished"))
+    return saved(out) and bool(_read(out)[1].get("finished"))
+
+
+def saved(out: Path) -> bool:
+    """Return whether a folder has a state; the digests of the first one are written last."""
+    return (out / RESUMABLE / integrity.SUMS).exists()
 
 
 def note_finished(out: Path) -> None:
     """Replace the state in a folder, if any, by the note that training has reached its end."""
-    if (out / RESUMABLE).exists():
+    if saved(out):
         _write(out, {}, {"finished": True})
 
 
@@ -65,7 +71,7 @@ class Resumption:
         out: folder of the training.
         """
         self._model, self._out = model, out
-        self._last = _read(out) if resume and (out / RESUMABLE).exists() else None
+        self._last = _read(out) if resume and saved(out) else None
         if resume:
             self._cut_curves()
 
@@ -125,7 +131,7 @@ class Resumption:
                     "returns": monitor.episode_returns,
                     "lengths": monitor.episode_lengths,
                 }
-                arrays |= {f"envs/{number}/{name}": as_bytes(each) for name, each in found.items()}
+                arrays |= {f"envs/{number}/{name}": packed(each) for name, each in found.items()}
         for each in model.logger.output_formats:
             if isinstance(each, TensorBoardOutputFormat):
                 each.writer.flush()
@@ -168,8 +174,8 @@ class Resumption:
             envs._rngs = [each and generator(each) for each in values["generators"][number]]
             if found := below(f"envs/{number}", arrays):
                 put_arrays(envs, found)
-                monitor.episode_returns = found["returns"].view(np.float32).copy()
-                monitor.episode_lengths = found["lengths"].view(np.int32).copy()
+                monitor.episode_returns = unpacked(found["returns"], monitor.episode_returns)
+                monitor.episode_lengths = unpacked(found["lengths"], monitor.episode_lengths)
         model._last_obs, model._last_episode_starts = arrays["last/seen"], arrays["last/starts"]
         model.ep_info_buffer.clear()
         episodes = zip(arrays["episodes/r"], arrays["episodes/l"], strict=True)
@@ -209,21 +215,27 @@ def arrays_of(envs: GPUClusterVectorEnv) -> Arrays:
 
 
 def put_arrays(envs: GPUClusterVectorEnv, saved: Arrays) -> None:
-    """Set the arrays of a batch to saved ones; ValueError where their sizes differ."""
+    """Set the arrays of a batch to packed ones; ValueError where their sizes differ."""
     batch: Any = envs.batch
     for name, own in arrays_of(envs).items():
-        content = saved[name]
         if name.startswith("_times/"):
-            batch._times[int(name.removeprefix("_times/"))] = content.view(np.float64).copy()
-            continue
-        if content.nbytes != own.nbytes:
-            raise ValueError(f"the state of {name} has {content.nbytes:,} bytes: expected {own.nbytes:,}")
-        setattr(batch, name, content.view(own.dtype).reshape(own.shape).copy())
+            left = zlib.decompress(saved[name].tobytes())
+            batch._times[int(name.removeprefix("_times/"))] = np.frombuffer(left).copy()
+        else:
+            setattr(batch, name, unpacked(saved[name], own))
 
 
-def as_bytes(array: np.ndarray) -> np.ndarray:
-    """Return an array of any type as bytes."""
-    return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+def packed(array: np.ndarray) -> np.ndarray:
+    """Return an array of any type as compressed bytes; records of environments are mostly zeros."""
+    return np.frombuffer(zlib.compress(np.ascontiguousarray(array).tobytes(), level=1), np.uint8)
+
+
+def unpacked(content: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Return a packed array of the type and shape of another; ValueError for another size."""
+    found = zlib.decompressobj().decompress(content.tobytes(), like.nbytes + 1)
+    if len(found) != like.nbytes:
+        raise ValueError(f"a state of environments does not fit {like.nbytes:,} bytes: train again")
+    return np.frombuffer(found, like.dtype).reshape(like.shape).copy()
 
 
 def generator(state: Values) -> np.random.Generator:

@@ -1,6 +1,7 @@
 """Shared parts of the commands: exit codes, `--list` and `--version`, progress on stderr."""
 
 import ast
+import errno
 import math
 import os
 import sys
@@ -33,6 +34,7 @@ ADDITIONAL = {
 """Names that a list has in addition to the modules of its package."""
 FLAGS = ("--help", "--list", "--version")
 """Flags that set no choice."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
 WIDTH = 80
 PATIENCE_S = 10.0
 """Without a terminal, only waits longer than this are reported."""
@@ -59,7 +61,14 @@ def run(name: str, work: Callable[[Sequence[str]], None], args: Sequence[str] | 
         return _failed(name, str(error), 2)
     except KeyboardInterrupt as stop:
         return _failed(name, str(stop), exit_code(stop))
-    except BrokenPipeError:  # the reader of stdout, such as `head`, has ended
+    except OSError as error:
+        if error.errno in FULL:
+            return _failed(
+                name, f"no space is left on the disk ({error.filename or error.strerror}): free some", 2
+            )
+        if not isinstance(error, BrokenPipeError):
+            raise
+        # the reader of stdout, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0

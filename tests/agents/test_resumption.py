@@ -170,11 +170,17 @@ def test_a_finished_training_is_not_repeated(
 def test_a_damaged_state_is_refused(scenario: Scenario, tmp_path: Path) -> None:
     (tmp_path / RESUMABLE).mkdir()
     (tmp_path / RESUMABLE / resumption.STATE).write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="has no readable state"):
-        learn(scenario, FEW, tmp_path, resume=True)
     integrity.sign(tmp_path / RESUMABLE)
     with pytest.raises(ValueError, match="has no readable state"):
         learn(scenario, FEW, tmp_path, resume=True)
+
+
+def test_a_first_state_without_its_digests_is_none(tmp_path: Path) -> None:
+    """The run was killed while it wrote it: the training begins again."""
+    (tmp_path / RESUMABLE).mkdir()
+    (tmp_path / RESUMABLE / resumption.STATE).write_bytes(b"half")
+    assert not resumption.finished(tmp_path)
+    assert not resumption.saved(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A signal ends a run soon; no worker survives its parent; a killed run is told from a running one."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -128,3 +129,19 @@ def test_the_folder_of_a_killed_run_is_free_where_nothing_is_left(running: Path)
     (running / "validation.csv").touch()
     with pytest.raises(ValueError, match=r"is not empty \(validation.csv ... of a killed run\): remove it"):
         run_folder.open_run_folder("test", Scenario(), running)
+
+
+def test_a_full_disk_ends_a_command_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    def work(args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "jobs.csv")
+
+    assert command.run("test", work, []) == 2
+    assert capsys.readouterr().err == "test: no space is left on the disk (jobs.csv): free some\n"
+
+
+def test_other_errors_of_files_are_not_hidden() -> None:
+    def work(args: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error", "jobs.csv")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        command.run("test", work, [])
