@@ -13,6 +13,7 @@ if not __package__:  # run as a script, where the package may not be installed
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import progress, working
+from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import check, choice, flag
 from gpu_cluster_gym.workloads import Scenario
 
@@ -103,8 +104,8 @@ def work(args: Sequence[str]) -> None:
             fill(folder)
     except (ValueError, RuntimeError) as error:  # an illegal action of a user's policy, or a stalled episode
         raise ValueError(f"{what}: {error}" if what else str(error)) from error
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; {folder} has no results") from None
+    except KeyboardInterrupt as stop:
+        raise with_message(stop, f"interrupted; {folder} has no results") from None
 
 
 def read_choices(args: Sequence[str]) -> Evaluation:

@@ -17,7 +17,8 @@ from gpu_cluster_gym.agents import check_installed
 from gpu_cluster_gym.agents.training import KINDS, MovesTraining, SteerTraining, Training, usual
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import progress
-from gpu_cluster_gym.simulator.choice import check, choice
+from gpu_cluster_gym.evaluation.stopping import with_message
+from gpu_cluster_gym.simulator.choice import check, choice, flag
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import Scenario, Split
 
@@ -34,6 +35,7 @@ EXAMPLES = """Examples:
   python train_agent.py --workload mixed --extra-workloads busy quick
   python train_agent.py --workload mixed --action moves      choose moves
   python train_agent.py --action plain --physics exclusive   start jobs, wait
+  python train_agent.py --resume runs/train-...         continue a run
 --list workloads or traces: known names; --action NAME --help: its options"""
 OWN = "own"
 ACTION = choices.Preset(
@@ -65,6 +67,8 @@ class Run:
     """Run folder for agent, checkpoints, curves, choices and results; default: runs/train-<time>-<hash>."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
+    resume: str | None = None
+    """Run folder of an interrupted or killed run: continue it, with its choices and the same results."""
 
     def __post_init__(self) -> None:
         """Raise ChoiceError with every invalid choice."""
@@ -79,17 +83,26 @@ def main(args: Sequence[str] | None = None) -> int:
 def work(args: Sequence[str]) -> None:
     """Train and score agents; ValueError for invalid choices."""
     run = read_choices(args)
+    if run.resume:
+        run = choices_of_run(run, Path(run.resume), args)
     check_installed(run.track)
     run = within_trace(resolved(run))
-    folder = run_folder.open_run_folder("train", run, run.out)
+    folder = Path(run.resume) if run.resume else run_folder.open_run_folder("train", run, run.out)
     print(f"Run folder: {folder} (curves: tensorboard --logdir {folder})")
     try:
         with run_folder.noting(folder):
             score(run, [train(run, number, folder) for number in range(run.seeds)], folder)
     except StalledEpisodeError as error:
         raise ValueError(f"{error}; the agents so far are in {folder}") from error
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; the best agent so far is in {folder}") from None
+    except OSError as error:
+        if error.errno in command.FULL and run_folder.resumable(folder):
+            raise ValueError(
+                f"no space is left on the disk: free some, and continue the run with --resume {folder}"
+            ) from error
+        raise
+    except KeyboardInterrupt as stop:
+        go_on = f"; continue it with --resume {folder}" if run_folder.resumable(folder) else ""
+        raise with_message(stop, f"interrupted; the best agent so far is in {folder}{go_on}") from None
 
 
 def read_choices(args: Sequence[str]) -> Run:
@@ -100,6 +113,30 @@ def read_choices(args: Sequence[str]) -> Run:
         raise ValueError(
             "--full-trace is not for training, which requires windows of a trace (drop --full-trace)"
         )
+    return run
+
+
+def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
+    """Return the choices of a run to resume; ValueError for further flags, or where it cannot be resumed."""
+    from gpu_cluster_gym.agents.resumption import why_not
+
+    status = run_folder.status_of(folder)
+    why = {
+        None: f"no run of train_agent.py is in {folder}",
+        "running": f"it is still running: end it first (process and machine: {folder / run_folder.STATUS})",
+        "finished": "it has finished",
+    }.get(status)
+    asked = choices.asked_for(args, Run).keys() - {"resume", "processes"}
+    if not why and asked:
+        why = f"it has the choices of its run: drop {', '.join(sorted(map(flag, asked)))}"
+    if not why:
+        of_run = choices.read(
+            Run, ["--config", str(folder)], command="train_agent.py", about="", presets=PRESETS
+        )
+        run = replace(of_run, resume=str(folder), processes=run.processes)
+        why = why_not(run.training)
+    if why:
+        raise ValueError(f"--resume {folder}: {why}")
     return run
 
 
@@ -143,6 +180,7 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
     """Train the agent of one seed, with a progress bar and a line per validation; return the best checkpoint."""
     from gpu_cluster_gym.agents import load_policy
     from gpu_cluster_gym.agents.callbacks import pace
+    from gpu_cluster_gym.agents.checkpoint import about
     from gpu_cluster_gym.agents.learn import learn, learner_of
     from gpu_cluster_gym.agents.ppo import seed_of
     from gpu_cluster_gym.agents.table import Trained, reference_of
@@ -151,25 +189,24 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
     own = folder / f"seed-{number}" if run.seeds > 1 else folder
     if run.seeds > 1:
         print(f"Agent {number + 1} of {run.seeds}")
-    bests: list[Validated] = []
     times: list[tuple[float, Validated]] = []
 
     def note(validated: "Validated") -> None:
         times.append((time.perf_counter(), validated))
         print(line_of(validated, reference_of(training)), flush=True)
-        if validated.best:
-            bests.append(validated)
 
     before = "drawing windows and simulating the heuristics"
     with progress("training", training.total_timesteps, before=before) as stepped:
         how: dict[str, Any] = {"threads": processors(run), "track": run.track}
+        how |= {"resume": bool(run.resume)}
         best = learn(run.scenario, training, own, **how, stepped=stepped, validated=note)
-    print(pace(times, reference_of(training)))
-    if not bests:
+    if times:
+        print(pace(times, reference_of(training)))
+    if not best.exists():
         raise ValueError(
             "no validation finished, since jobs never end under any checkpoint: no agent is saved"
         )
-    constant = learner_of(run.scenario, training).constant_policy(bests[-1].greedy.metrics)
+    constant = learner_of(run.scenario, training).constant_policy(about(best)["validation"])
     return Trained(best, load_policy(best), constant)
 
 

@@ -91,22 +91,35 @@ class Ticker(BaseCallback):
 class Validator(BaseCallback):
     """Validate before the first step, every `validate_every` steps, and at the end; save the best and last agents."""
 
+    STATE = ("num_timesteps", "_next", "_lowest", "_rows")
+    """Attributes that later validations depend on."""
+
     def __init__(
-        self, learner: Learner, validation: Validation, out: Path, report: Callable[[Validated], None]
+        self,
+        learner: Learner,
+        validation: Validation,
+        out: Path,
+        report: Callable[[Validated], None],
+        *,
+        resumes: bool = False,
     ) -> None:
         """Prepare validation.
 
         out: folder of the run.
         report: called after each validation.
+        resumes: whether the run is resumed, so that it was validated before its first step.
         """
         super().__init__()
         self._learner, self._validation, self._out, self._report = learner, validation, out, report
         self._schedules = Schedules(learner)
+        self._resumes = resumes
         self._next = 0
         self._lowest = np.inf
         self._rows: list[dict[str, float]] = []
 
     def _on_training_start(self) -> None:
+        if self._resumes:
+            return
         describe_run(self.logger, self._learner)
         lay_out_charts(self.logger)
         self._validate()

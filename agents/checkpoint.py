@@ -1,7 +1,10 @@
-"""Checkpoints: a folder with `agent.json` (options) and `weights.safetensors`. Reading one runs no code from it."""
+"""Checkpoints: a folder with `agent.json` (options), `weights.safetensors` and digests of both.
+
+Reading one runs no code from it and opens no file outside it: options that name files keep only their names.
+"""
 
 import json
-import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -15,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as read_tensors
 from safetensors.torch import save as tensor_bytes
 
+from gpu_cluster_gym.agents import integrity
 from gpu_cluster_gym.agents.networks import MoveNetwork, SteerNetwork, flat
 from gpu_cluster_gym.agents.slot_network import SlotNetwork
 from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, Training, usual
@@ -26,11 +30,15 @@ from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, TOTA
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arrivals_per_decision
-from gpu_cluster_gym.workloads import Scenario
+from gpu_cluster_gym.workloads import FILES, Scenario
 
 CHOICES, WEIGHTS = "agent.json", "weights.safetensors"
 C = TypeVar("C", Training, Scenario)
 MAX_SLOTS, MAX_HIDDEN = 4096, 4096  # limits on the memory that a hostile file can ask for
+MAX_WEIGHT = 1e6  # of a weight's magnitude: four layers of `MAX_HIDDEN` cannot overflow
+NAMES = (*FILES, "init_from")
+"""Options that may name a file or a folder."""
+PLAIN_NAME = re.compile(r"(?!\.{1,2}$)[^/\\\0]+")
 LAYOUTS: dict[str, dict[str, object]] = {
     "steer": {"action": "steer", "load": list(LOAD)},
     "moves": {"action": "moves", "features": list(FEATURES), "load": list(LOAD)},
@@ -69,35 +77,34 @@ def new_network(training: Training, reads: Sequence[str] = LOAD) -> Network:
 def save(folder: Path, agent: Agent, *, about: Mapping[str, object] | None = None) -> None:
     """Write an agent, atomically: after a crash the folder has the previous agent or this one.
 
+    Of files and folders that its options name, only the last part of the path is kept.
+
     about: metadata of the weights, such as the step. An agent may only replace one with the same options.
     """
     folder.mkdir(parents=True, exist_ok=True)
     libraries = {name: version(name) for name in ("torch", "stable-baselines3", "numpy")}
     choices = {
         "layout": layout_of(agent),
-        "training": asdict(agent.training),
-        "scenario": asdict(agent.scenario),
+        "training": _without_paths(asdict(agent.training)),
+        "scenario": _without_paths(asdict(agent.scenario)),
         "made_with": libraries,
     }
-    text = (json.dumps(choices, indent=2) + "\n").encode()
-    if not (folder / CHOICES).exists() or (folder / CHOICES).read_bytes() != text:
-        _write_atomically(folder / CHOICES, text)
     noted = {"about": json.dumps(about or {})}  # a single entry: safetensors writes several in random order
-    _write_atomically(folder / WEIGHTS, tensor_bytes(dict(agent.network.state_dict()), metadata=noted))
+    contents = {
+        CHOICES: (json.dumps(choices, indent=2) + "\n").encode(),
+        WEIGHTS: tensor_bytes(dict(agent.network.state_dict()), metadata=noted),
+    }
+    integrity.write(folder, contents)
 
 
 def load(folder: str | Path) -> Agent:
     """Return the agent of a folder; ValueError with the reason where it cannot be read."""
     folder = Path(folder)
+    contents = _contents(folder)
     try:
-        choices = json.loads((folder / CHOICES).read_text(encoding="utf-8"))
-        weights = (folder / WEIGHTS).read_bytes()
-    except (OSError, ValueError, RecursionError) as error:
-        if several := sorted(f"{each.parent.name}" for each in folder.glob(f"seed-*/{BEST}")):
-            raise ValueError(
-                f"{folder} has several agents: name one of its folders {', '.join(several)}"
-            ) from None
-        raise ValueError(f"{folder} has no readable agent ({CHOICES}, {WEIGHTS}): {error}") from None
+        choices = json.loads(contents[CHOICES].decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{folder} has no readable agent ({CHOICES}): {error}") from None
     if not isinstance(choices, dict):
         raise ValueError(f"{folder / CHOICES}: expected a JSON object with the options of an agent")
     layout = _check_layout(folder, choices.get("layout"))
@@ -112,8 +119,10 @@ def load(folder: str | Path) -> Agent:
     reads: Any = layout.get("load", LOAD)
     network = new_network(training, reads)
     try:
-        network.load_state_dict(read_tensors(weights))
-    except (SafetensorError, RuntimeError) as error:
+        weights = read_tensors(contents[WEIGHTS])
+        _check_weights(network, weights)
+        network.load_state_dict(weights)
+    except (SafetensorError, RuntimeError, ValueError) as error:
         raise ValueError(f"{folder / WEIGHTS} does not hold this agent's weights: {error}") from None
     return Agent(network.eval(), training, scenario, _start(folder, layout))
 
@@ -121,12 +130,53 @@ def load(folder: str | Path) -> Agent:
 def about(folder: str | Path) -> dict[str, Any]:
     """Return the metadata of an agent's weights; ValueError where they cannot be read."""
     file = Path(folder) / WEIGHTS
+    _contents(Path(folder))
     try:
         with safe_open(file, "numpy") as tensors:
             noted: dict[str, Any] = json.loads((tensors.metadata() or {}).get("about", "{}"))
     except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
     return noted
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """Return the files of an agent as they were written; ValueError with the reason where one is not."""
+    try:
+        contents = integrity.read(folder)
+    except (OSError, ValueError) as error:
+        if several := sorted(f"{each.parent.name}" for each in folder.glob(f"seed-*/{BEST}")):
+            raise ValueError(
+                f"{folder} has several agents: name one of its folders {', '.join(several)}"
+            ) from None
+        found = f"{folder} has no readable agent ({CHOICES}, {WEIGHTS}, {integrity.SUMS}): {error}"
+        unsigned = (folder / CHOICES).exists() and not (folder / integrity.SUMS).exists()
+        remedy = (
+            f"; if you trust its files: sha256sum {CHOICES} {WEIGHTS} > {integrity.SUMS}" if unsigned else ""
+        )
+        raise ValueError(found + remedy) from None
+    if lacking := [name for name in (CHOICES, WEIGHTS) if name not in contents]:
+        raise ValueError(f"{folder / integrity.SUMS} lacks {lacking[0]}: copy the agent again")
+    return contents
+
+
+def _check_weights(network: Network, weights: Mapping[str, torch.Tensor]) -> None:
+    """Raise ValueError for weights of other names, types or shapes than the network's, or without bounds."""
+    wanted = network.state_dict()
+    if weights.keys() != wanted.keys():
+        raise ValueError(f"expected {', '.join(wanted)}, not {', '.join(weights)}")
+    for name, own in wanted.items():
+        found = weights[name]
+        if (found.dtype, found.shape) != (own.dtype, own.shape):
+            given = f"{found.dtype} {tuple(found.shape)}"
+            raise ValueError(f"{name}: expected {own.dtype} {tuple(own.shape)}, not {given}")
+        if not bool((found.abs() <= MAX_WEIGHT).all()):  # also False for NaN
+            raise ValueError(f"{name}: expected finite values of at most {MAX_WEIGHT:g} in magnitude")
+
+
+def _without_paths(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options in which files and folders have only the last part of their path."""
+    kept = {name: Path(options[name]).name for name in NAMES if options.get(name)}
+    return options | kept
 
 
 def layout_of(agent: Agent) -> dict[str, object]:
@@ -172,20 +222,13 @@ def _read(usual: C, content: object, folder: Path) -> C:
     if not isinstance(content, dict):
         raise ValueError(f"{folder / CHOICES}: expected an object of {kind}, not {content!r:.200}")
     try:
+        for name in NAMES:
+            if isinstance(it := content.get(name), str) and not PLAIN_NAME.fullmatch(it):
+                raise ValueError(f"{name} {it!r}: expected a name without a folder")
         given = {name: tuple(it) if isinstance(it, list) else it for name, it in content.items()}
         return changed(usual, given)
     except ValueError as error:
         raise ValueError(f"{folder / CHOICES}: invalid {kind}: {error}") from None
-
-
-def _write_atomically(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all, and flush it to disk before it becomes visible."""
-    partial_file = file.with_name(f".{file.name}.{os.getpid()}")
-    with partial_file.open("wb") as out:
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
-    partial_file.replace(file)
 
 
 # Agents as policies.

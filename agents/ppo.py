@@ -5,13 +5,14 @@ take the keywords of PPO from `Learner.ppo`, and add those of their own in `mode
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from stable_baselines3 import PPO
+from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -106,12 +107,29 @@ class Learner(ABC):
 
 
 class TwoPhases(PPO):
-    """PPO after another phase, with the same network, environments, curves and callbacks."""
+    """PPO after another phase, with the same network, environments, curves and callbacks; PPO alone without one.
 
-    def __init__(self, *args: Any, first: int, **kwargs: Any) -> None:
+    between_rollouts: called before each rollout, when the update after the last one is complete.
+    """
+
+    def __init__(self, *args: Any, first: int = 0, **kwargs: Any) -> None:
         """Take the arguments of PPO, and the steps of the first phase."""
         super().__init__(*args, **kwargs)
         self.first = first
+        self.between_rollouts: Callable[[], None] = lambda: None
+
+    def collect_rollouts(
+        self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
+    ) -> bool:
+        """Play a rollout of the current phase."""
+        self.between_rollouts()
+        return self.play(env, callback, rollout_buffer, n_rollout_steps)
+
+    def play(
+        self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
+    ) -> bool:
+        """Play a rollout of PPO; return whether a callback lets training continue."""
+        return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
 
     @property
     def in_first(self) -> bool:

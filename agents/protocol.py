@@ -1,7 +1,10 @@
 """The protocol for trained agents: held-out windows, a ladder of policies, distribution shifts."""
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -24,12 +27,21 @@ from gpu_cluster_gym.evaluation.comparison import (
     compare_agents,
     compare_with_each,
 )
-from gpu_cluster_gym.evaluation.run_folder import BEST, agent_folder
+from gpu_cluster_gym.evaluation.run_folder import BEST, CHOICES, agent_folder, run_of
 from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS, lever_off
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.simulator.rule_policy import Rule
-from gpu_cluster_gym.workloads import Scenario, Workload, applicable, describe_shift, shifted, up_to, windows
+from gpu_cluster_gym.workloads import (
+    FILES,
+    Scenario,
+    Workload,
+    applicable,
+    describe_shift,
+    shifted,
+    up_to,
+    windows,
+)
 
 LADDER = (
     "fifo",
@@ -60,6 +72,7 @@ class Candidate(NamedTuple):
     mean_action: its constant-action policy, where known.
     scenario, extra_workloads: what it was trained on, where known.
     folder: None for an agent of a module.
+    missing: a file of the scenario, where no run folder has its path.
     """
 
     make: Callable[[], Policy]
@@ -67,6 +80,7 @@ class Candidate(NamedTuple):
     scenario: Scenario | None = None
     extra_workloads: tuple[str, ...] = ()
     folder: Path | None = None
+    missing: str | None = None
 
 
 def all_candidates(names: Sequence[str]) -> list[Candidate]:
@@ -97,15 +111,39 @@ def of_folder(folder: Path) -> Candidate:
     agent, noted = checkpoint.load(folder), checkpoint.about(folder)
     constant = constant_policy(agent, noted.get("validation", {}))
     extra = agent.training.extra_workloads if isinstance(agent.training, SteerTraining) else ()
-    return Candidate(partial(policy_of, agent), constant, agent.scenario, extra, folder)
+    paths = paths_of_run(folder)
+    own: Any = {name: path for name, path in paths.items() if path}
+    scenario = replace(agent.scenario, **own)
+    others = [value for name in FILES if (value := getattr(scenario, name)) and not paths.get(name)]
+    missing = next((each for each in others if each == scenario.trace_file or Path(each).is_file()), None)
+    return Candidate(partial(policy_of, agent), constant, scenario, extra, folder, missing)
+
+
+def paths_of_run(folder: Path) -> dict[str, str | None]:
+    """Return the files of the scenario of the run that an agent is in; none for an agent elsewhere.
+
+    An agent's own file has only their names, and may not choose what is opened.
+    """
+    run = run_of(folder.resolve())
+    run = run.parent if re.fullmatch(r"seed-\d+", run.name) else run
+    try:
+        scenario = json.loads((run / CHOICES).read_text(encoding="utf-8"))["scenario"]
+        return {name: scenario[name] for name in FILES}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def trained_on(found: Sequence[Candidate]) -> Scenario | None:
-    """Return the scenario that agents were trained on, None where unknown; ValueError for different ones."""
+    """Return the scenario that agents were trained on, None where unknown; ValueError for different ones, or files."""
     known = [each.scenario for each in found if each.scenario]
     if any(each != known[0] for each in known):
         raise ValueError(
             "--protocol: these agents were trained on different scenarios: name one with --workload"
+        )
+    if missing := next((each.missing for each in found if each.missing), None):
+        raise ValueError(
+            f"--protocol: the agent was trained with the file {missing}: name it with --trace-file, and with --cluster "
+            "or --run-time-predictor where it is one of these"
         )
     return known[0] if known else None
 

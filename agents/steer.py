@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 
 from gpu_cluster_gym.agents.initialization import searched
 from gpu_cluster_gym.agents.networks import SteerNetwork
-from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_stalled
+from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, TwoPhases, refuse_stalled
 from gpu_cluster_gym.agents.training import SteerTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.agents.warm_start import Distilled, SearchFirst
@@ -56,7 +56,7 @@ class SteerLearner(Learner):
     def model(self) -> PPO:
         """Return the untrained algorithm with its environments."""
         training = self.training
-        algorithm: Callable[..., PPO] = PPO
+        algorithm: Callable[..., PPO] = TwoPhases
         if training.algorithm == "distillation":
             algorithm = partial(Distilled, first=training.first_phase, offsets=self.teacher_offsets())
         elif training.first_phase:

@@ -11,6 +11,7 @@ workload: it has to recognise it by the load, as it must on a trace of the user'
 """
 
 import math
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -35,7 +36,10 @@ DISTILLATION_RATE = 2e-3  # learning rate of Adam
 
 
 class SearchFirst(TwoPhases):
-    """PPO after a search for constants."""
+    """PPO after a search for constants.
+
+    history: mean return of each candidate, for each generation so far.
+    """
 
     def __init__(self, *args: Any, sigma: float, **kwargs: Any) -> None:
         """Take the arguments of PPO.
@@ -55,12 +59,13 @@ class SearchFirst(TwoPhases):
         self._evolution = cma.CMAEvolutionStrategy(REACH * self._best, sigma, choices)
         self._candidates: list[np.ndarray] = []
         self._returns = np.empty(0)
+        self.history: list[np.ndarray] = []
 
     def keep(self) -> None:
         """Remember the current constants as the start of PPO."""
         self._best = self._biases().numpy().copy()
 
-    def collect_rollouts(
+    def play(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
     ) -> bool:
         """Play a generation of the search, or a rollout of PPO."""
@@ -68,7 +73,7 @@ class SearchFirst(TwoPhases):
             if not self._ppo_started:
                 callback.on_rollout_start()  # validates the last constants, which may be the best
                 self._start_ppo(env)
-            return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
+            return super().play(env, callback, rollout_buffer, n_rollout_steps)
         callback.on_rollout_start()
         self._candidates = self._evolution.ask()
         together = side_by_side(env)
@@ -89,11 +94,26 @@ class SearchFirst(TwoPhases):
         """Update CMA-ES by a generation, and set the network to its mean; or update PPO."""
         if not self._candidates:
             return super().train()
-        self._evolution.tell(self._candidates, -self._returns)  # CMA-ES minimises
-        self._candidates = []
+        self._learn(self._returns)
         self._set_biases(self._evolution.mean / REACH)
         self.logger.record("train/sigma", float(self._evolution.sigma))
         return None
+
+    def replay(self, history: Sequence[np.ndarray]) -> None:
+        """Repeat the generations of a search from their returns, without playing them."""
+        assert self.env is not None
+        for returns in history:
+            self._candidates = self._evolution.ask()
+            groups_of_windows(
+                self.env, self._rng, side_by_side(self.env)
+            )  # takes the draws of that generation
+            self._learn(returns)
+
+    def _learn(self, returns: np.ndarray) -> None:
+        """Update CMA-ES by the mean return of each candidate."""
+        self._evolution.tell(self._candidates, -returns)  # CMA-ES minimises
+        self.history.append(returns)
+        self._candidates = []
 
     def _play(
         self, env: VecEnv, callback: BaseCallback, numbers: list[int], offsets: np.ndarray
@@ -167,12 +187,12 @@ class Distilled(TwoPhases):
         actor = [*policy.mlp_extractor.policy_net.parameters(), *policy.action_net.parameters()]
         self._optimizer = torch.optim.Adam(actor, lr=DISTILLATION_RATE)
 
-    def collect_rollouts(
+    def play(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
     ) -> bool:
         """Play, and keep the raw observations; or play a rollout of PPO."""
         if not self.in_first:
-            return super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
+            return super().play(env, callback, rollout_buffer, n_rollout_steps)
         callback.on_rollout_start()
         normalized = self.get_vec_normalize_env()
         for _ in range(n_rollout_steps):

@@ -24,6 +24,7 @@ from gpu_cluster_gym.agents import load_policy
 from gpu_cluster_gym.agents.protocol import candidates
 from gpu_cluster_gym.evaluation.comparison import compare
 from gpu_cluster_gym.evaluation.run_folder import agent_folder
+from gpu_cluster_gym.evaluation.stopping import until_parent_ends
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.moves.move_list import KINDS
 from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead, run_with_memory
@@ -159,7 +160,7 @@ def main(args: Sequence[str] | None = None) -> None:
     )
     loads = windows(scenario, chosen.split, chosen.first + chosen.windows)[chosen.first :]
     tasks = (delayed(play)(policy, load, number) for number, load in enumerate(loads, chosen.first))
-    found: list[Played] = Parallel(chosen.processes, batch_size=1)(tasks)
+    found: list[Played] = Parallel(chosen.processes, batch_size=1, **until_parent_ends())(tasks)
     print("\n".join(report(found)))
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pandas as pd
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from gpu_cluster_gym.agents import checkpoint
+from gpu_cluster_gym.agents import checkpoint, integrity
 from gpu_cluster_gym.agents.callbacks import CURVE
 from gpu_cluster_gym.agents.pretrained import CARD, FOR_ALL, SHIPPED
 from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining, Training
@@ -245,6 +245,7 @@ def main(args: Sequence[str] | None = None) -> None:
         choices["training"]["weights"] = agent.training.weights  # explicit, in case the defaults change
     (folder / CHOICES).write_text(json.dumps(choices, indent=2) + "\n", encoding="utf-8")
     (folder / CARD).write_text(text, encoding="utf-8")
+    integrity.sign(folder)
     print(folder / CARD)
 
 

@@ -1,6 +1,7 @@
 """Shared parts of the commands: exit codes, `--list` and `--version`, progress on stderr."""
 
 import ast
+import errno
 import math
 import os
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
+from gpu_cluster_gym.evaluation.stopping import exit_code, stoppable
 from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.traces import VERSION, modules, plug_ins, unknown
 
@@ -32,6 +34,7 @@ ADDITIONAL = {
 """Names that a list has in addition to the modules of its package."""
 FLAGS = ("--help", "--list", "--version")
 """Flags that set no choice."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
 WIDTH = 80
 PATIENCE_S = 10.0
 """Without a terminal, only waits longer than this are reported."""
@@ -43,21 +46,29 @@ def run(name: str, work: Callable[[Sequence[str]], None], args: Sequence[str] | 
     """Run a command and return its exit code.
 
     A ValueError is printed on stderr as one sentence, with exit code 2. The message of a KeyboardInterrupt is printed
-    too, with 130.
+    too, with 130, or 128 + the number of another signal.
     """
     given = sys.argv[1:] if args is None else args
     try:
         if answer := answered(given):
             print(answer)
             return 0
-        work(given)
+        with stoppable():
+            work(given)
     except ChoiceError as error:
         return _failed(name, error.as_flags, 2)
     except ValueError as error:
         return _failed(name, str(error), 2)
     except KeyboardInterrupt as stop:
-        return _failed(name, str(stop), 130)
-    except BrokenPipeError:  # the reader of stdout, such as `head`, has ended
+        return _failed(name, str(stop), exit_code(stop))
+    except OSError as error:
+        if error.errno in FULL:
+            return _failed(
+                name, f"no space is left on the disk ({error.filename or error.strerror}): free some", 2
+            )
+        if not isinstance(error, BrokenPipeError):
+            raise
+        # the reader of stdout, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -28,14 +29,16 @@ ABOUT_THE_RUN = (
     "report",
     "perfetto",
     "track",
+    "resume",
 )  # choices that do not change the results
+RESUMABLE = "resumable"  # folder of what a training run needs to be continued
 BEST = "best"  # folder of the best validated agent in a training run
 
 
 def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) -> Path:
     """Return a new run folder with the choices (a dataclass) in it: `out` or `runs/<prefix>-<time>-<hash>`.
 
-    Raise ValueError where `out` is empty, has a run already, or the files of a failed one.
+    Raise ValueError where `out` is empty, has a run already, or the files of a failed or killed one.
     """
     if out is not None and not str(out).strip():
         raise ValueError('--out "" names no folder: name one, or drop --out')
@@ -43,12 +46,14 @@ def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) ->
     digest = hashlib.sha256(text.encode()).hexdigest()[:6]
     name = f"{prefix}-{datetime.now():%Y%m%d-%H%M%S}-{digest}"
     folder = RUNS / name if out is None else Path(out)
-    if status_of(folder) == "failed":
+    if (status := status_of(folder)) in ("failed", "killed"):
         if left := sorted({each.name for each in folder.iterdir()} - {CHOICES, STATUS}):
+            go_on = f"continue it with --resume {folder}, " if resumable(folder) else ""
             raise ValueError(
-                f"{folder} is not empty ({left[0]} ... of a failed run): remove it, or pass another folder with --out"
+                f"{folder} is not empty ({left[0]} ... of a {status} run): {go_on}remove it, or pass another folder "
+                "with --out"
             )
-        (folder / CHOICES).unlink(missing_ok=True)  # the failed run left nothing else
+        (folder / CHOICES).unlink(missing_ok=True)  # that run left nothing else
     try:
         folder = _fresh(folder) if out is None else folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,9 +69,9 @@ def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) ->
 
 @contextmanager
 def noting(folder: Path) -> Iterator[None]:
-    """Record the status of a run in its folder: running, then finished, interrupted or failed."""
+    """Record the status of a run in its folder: running, with its process, then finished, interrupted or failed."""
     began = _now()
-    _note(folder, status="running", began=began)
+    _note(folder, status="running", began=began, **process(os.getpid()))
     try:
         yield
     except KeyboardInterrupt:
@@ -79,13 +84,51 @@ def noting(folder: Path) -> Iterator[None]:
 
 
 def status_of(folder: Path) -> str | None:
-    """Return the status of a run, `running` also after it was killed; None without a readable status file."""
+    """Return the status of a run: running, killed, finished, interrupted or failed; None without a readable file.
+
+    A run on another machine, whose processes cannot be seen from here, counts as running.
+    """
+    found = _noted(folder)
+    status = found.get("status")
+    if status == "running" and (pid := found.get("pid")) and found.get("host") == socket.gethostname():
+        own = {name: found.get(name) for name in process(pid)}
+        return "running" if own == process(pid) else "killed"
+    return status if isinstance(status, str) else None
+
+
+def resumable(folder: Path) -> bool:
+    """Return whether a training run has saved a state from which it can be resumed."""
+    return (folder / RESUMABLE).exists() or any(folder.glob(f"seed-*/{RESUMABLE}"))
+
+
+def process(pid: int) -> dict[str, Any]:
+    """Return what identifies a process: its ID, the machine, and where known its start, since IDs are used again.
+
+    The start is None for a process that has ended.
+    """
+    own = {"pid": pid, "host": socket.gethostname()}
+    if Path("/proc/self/stat").exists():
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            return own | {"start": None}
+        return own | {"start": None if fields[0] == "Z" else int(fields[19])}  # in ticks since boot
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return own | {"start": None}
+    except PermissionError:
+        pass
+    return own | {"start": 0}
+
+
+def _noted(folder: Path) -> dict[str, Any]:
+    """Return the content of a status file; {} without a readable one."""
     try:
         found = json.loads((folder / STATUS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
-    status = found.get("status") if isinstance(found, dict) else None
-    return status if isinstance(status, str) else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def agent_folder(folder: Path) -> Path:
@@ -108,7 +151,8 @@ def unfinished(folder: Path) -> str | None:
     """Return a sentence on a run that is not known to have finished, else None."""
     status = status_of(folder)
     messages = {
-        "running": f"the run in {folder} has not finished: it is still running, or was killed",
+        "running": f"the run in {folder} has not finished: it is still running",
+        "killed": f"the run in {folder} was killed",
         "interrupted": f"the run in {folder} was interrupted",
         "failed": f"the run in {folder} failed: see its {STATUS}",
     }
@@ -119,7 +163,7 @@ def _now() -> str:
     return datetime.now().isoformat(timespec="seconds")
 
 
-def _note(folder: Path, **status: str) -> None:
+def _note(folder: Path, **status: Any) -> None:
     write_json(folder / STATUS, status)
 
 

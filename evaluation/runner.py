@@ -13,6 +13,7 @@ import pandas as pd
 from gpu_cluster_gym.evaluation.comparison import compare, paired_ratios
 from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
 from gpu_cluster_gym.evaluation.metrics import pool, summarise
+from gpu_cluster_gym.evaluation.stopping import until_parent_ends
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
 
@@ -125,7 +126,8 @@ def _in_order(tasks: Sequence[Callable[[], Outcome]], processes: int) -> Iterato
     with warnings.catch_warnings():
         # joblib replaces a worker whose memory has grown, as it does once the simulator or Torch is loaded
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        yield from Parallel(processes, return_as="generator", batch_size=1)(delayed(task)() for task in tasks)
+        workers = Parallel(processes, return_as="generator", batch_size=1, **until_parent_ends())
+        yield from workers(delayed(task)() for task in tasks)
 
 
 def score(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gpu_cluster_gym.evaluation.stopping import until_parent_ends
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import stream
@@ -82,7 +83,7 @@ def search(
 
     check_split(training, "train")
     check_split(validation, "validation")
-    with Parallel(processes) as parallel:
+    with Parallel(processes, **until_parent_ends()) as parallel:
         default, *others = race(Course(make, training, parallel), grid, budget, seed)
         whole = [each for each in others if len(each.ratios) == len(training)]
         few = sorted(whole, key=lambda each: each.score)[:FINALISTS]

@@ -26,6 +26,7 @@ from gpu_cluster_gym.workloads._windows import (
     windows,
 )
 from gpu_cluster_gym.workloads._workload import (
+    FILES,
     Workload,
     cached,
     filled,
@@ -39,6 +40,7 @@ from gpu_cluster_gym.workloads._workload import (
 __all__ = [
     "ACCEPTANCE",
     "ACCEPTED_RANGE",
+    "FILES",
     "FULL_TRACE",
     "MAX_CANDIDATES",
     "PARTS",

@@ -1,17 +1,25 @@
-"""Checkpoints are JSON and weights: they are read back unchanged, refused where they do not fit, never executed."""
+"""Checkpoints are JSON, weights and digests: read back unchanged, refused where damaged or unfit, never executed."""
 
 import json
+import os
 import pickle
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
-from gpu_cluster_gym.agents import checkpoint, load_policy
+from benchmarks.trust import flipped_bits
+from gpu_cluster_gym.agents import checkpoint, integrity, load_policy
 from gpu_cluster_gym.agents.checkpoint import CHOICES, WEIGHTS, Agent
 from gpu_cluster_gym.agents.networks import SteerNetwork
+from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
+from gpu_cluster_gym.agents.protocol import of_folder, trained_on
 from gpu_cluster_gym.agents.training import SteerTraining
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.rule_policy import Rule, Steered
@@ -32,6 +40,14 @@ def rewrite(folder: Path, change: dict[str, object]) -> None:
     """Change entries of an agent's choices."""
     choices = json.loads((folder / CHOICES).read_text())
     (folder / CHOICES).write_text(json.dumps(choices | change))
+    integrity.sign(folder)
+
+
+def reweigh(folder: Path, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Change all weights of an agent, and sign them."""
+    weights = safetensors.torch.load_file(folder / WEIGHTS)
+    safetensors.torch.save_file({name: change(it) for name, it in weights.items()}, folder / WEIGHTS)
+    integrity.sign(folder)
 
 
 def test_an_agent_is_read_as_written(saved: Path) -> None:
@@ -44,7 +60,7 @@ def test_an_agent_is_read_as_written(saved: Path) -> None:
 
 def test_nothing_else_is_left_in_the_folder(saved: Path) -> None:
     checkpoint.save(saved, Agent(opinionated(seed=1), TINY, SCENARIO))
-    assert sorted(file.name for file in saved.iterdir()) == [CHOICES, WEIGHTS]
+    assert sorted(file.name for file in saved.iterdir()) == [integrity.SUMS, CHOICES, WEIGHTS]
 
 
 def test_a_failed_write_keeps_the_agent_before(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +138,7 @@ def test_choices_that_cannot_be_are_refused(saved: Path, change: dict[str, objec
 @pytest.mark.parametrize("content", [b"", b"not JSON", b"[" * 100_000, b"\xff\xfe", b"null"])
 def test_choices_that_are_none_are_refused(saved: Path, content: bytes) -> None:
     (saved / CHOICES).write_bytes(content)
+    integrity.sign(saved)
     with pytest.raises(ValueError, match=str(saved)):
         load_policy(saved)
 
@@ -135,6 +152,7 @@ def test_weights_cut_short_are_refused(saved: Path) -> None:
     content = (saved / WEIGHTS).read_bytes()
     for length in (0, 4, 100, len(content) - 1):
         (saved / WEIGHTS).write_bytes(content[:length])
+        integrity.sign(saved)
         with pytest.raises(ValueError, match="does not hold this agent's weights"):
             load_policy(saved)
 
@@ -156,9 +174,11 @@ def test_nothing_in_the_folder_is_executed(saved: Path, tmp_path: Path) -> None:
         (saved / name).write_bytes(hostile)
     load_policy(saved)
     (saved / WEIGHTS).write_bytes(hostile)
+    integrity.sign(saved)
     with pytest.raises(ValueError, match="does not hold this agent's weights"):
         load_policy(saved)
     torch.save({"weights": Canary(canary)}, saved / WEIGHTS)
+    integrity.sign(saved)
     with pytest.raises(ValueError, match="does not hold this agent's weights"):
         load_policy(saved)
     assert not canary.exists()
@@ -170,5 +190,140 @@ def test_weights_that_do_not_fit_the_choices_are_refused(saved: Path, tmp_path: 
     wide = replace(TINY, hidden=48)
     checkpoint.save(tmp_path / "wide", Agent(opinionated(wide), wide, SCENARIO))
     (tmp_path / "wide" / WEIGHTS).replace(saved / WEIGHTS)
+    integrity.sign(saved)
     with pytest.raises(ValueError, match="does not hold this agent's weights"):
         load_policy(saved)
+
+
+# Damage: a file differs from its digest, or its digest is right but its content cannot be.
+
+
+def test_no_flipped_bit_of_a_shipped_agent_is_accepted() -> None:
+    """Five bits of each file; `python -m benchmarks.trust` flips 300."""
+    figures = list(flipped_bits(flips=5))
+    assert len(figures) == 5 * len(shipped())  # four files and their digests
+    assert [figure.examples for figure in figures if figure.wrong] == []
+
+
+def test_the_attack_notices_an_agent_whose_weights_have_no_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: a reader that trusts what it reads."""
+    monkeypatch.setattr(
+        integrity, "read", lambda folder: {each.name: each.read_bytes() for each in folder.iterdir()}
+    )
+    assert sum(figure.wrong for figure in flipped_bits(["philly"], flips=5)) > 0
+
+
+def test_common_tools_agree_with_the_digests(saved: Path) -> None:
+    for folder in (saved, *(SHIPPED / name for name in shipped())):
+        subprocess.run(
+            ["sha256sum", "--check", "--strict", "--quiet", integrity.SUMS], cwd=folder, check=True
+        )
+
+
+def test_an_agent_without_digests_is_refused_with_the_remedy(saved: Path) -> None:
+    (saved / integrity.SUMS).unlink()
+    with pytest.raises(ValueError, match=r"if you trust its files: sha256sum .* > SHA256SUMS"):
+        load_policy(saved)
+
+
+@pytest.mark.parametrize(
+    "line", ["", "0" * 64, "0" * 64 + "  ../agent.json", "0" * 64 + " *agent.json", "A" * 64 + "  agent.json"]
+)
+def test_digests_in_another_form_are_refused(saved: Path, line: str) -> None:
+    (saved / integrity.SUMS).write_text((saved / integrity.SUMS).read_text() + line + "\n")
+    with pytest.raises(ValueError, match="expected lines of a SHA-256 and a file name"):
+        load_policy(saved)
+
+
+def test_digests_without_the_weights_are_refused(saved: Path) -> None:
+    lines = (saved / integrity.SUMS).read_text().splitlines(keepends=True)
+    (saved / integrity.SUMS).write_text("".join(line for line in lines if WEIGHTS not in line))
+    with pytest.raises(ValueError, match=r"lacks weights\.safetensors"):
+        load_policy(saved)
+
+
+@pytest.mark.parametrize("stop", range(4))
+def test_a_crash_between_two_files_leaves_an_agent(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+) -> None:
+    """The process ends after `stop` of the files of a new agent: its digests, its weights, its digests alone."""
+    before, written = opinionated().state_dict(), integrity.write_atomically
+
+    def crash(file: Path, content: bytes) -> None:
+        nonlocal stop
+        if stop == 0:
+            raise KeyboardInterrupt
+        stop -= 1
+        written(file, content)
+
+    monkeypatch.setattr(integrity, "write_atomically", crash)
+    after = opinionated(seed=1)
+    with suppress(KeyboardInterrupt):
+        checkpoint.save(saved, Agent(after, TINY, SCENARIO))
+    found = checkpoint.load(saved).network.state_dict()
+    assert any(
+        all(torch.equal(found[name], it) for name, it in each.items())
+        for each in (before, after.state_dict())
+    )
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e38])
+def test_weights_without_bounds_are_refused(saved: Path, value: float) -> None:
+    reweigh(saved, lambda it: torch.full_like(it, value))
+    with pytest.raises(ValueError, match="expected finite values"):
+        load_policy(saved)
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.int32, torch.bool])
+def test_weights_of_another_type_are_refused(saved: Path, kind: torch.dtype) -> None:
+    reweigh(saved, lambda it: it.to(kind))
+    with pytest.raises(ValueError, match=r"expected torch.float32"):
+        load_policy(saved)
+
+
+def test_weights_of_another_shape_are_refused(saved: Path) -> None:
+    reweigh(saved, lambda it: it[None].contiguous())
+    with pytest.raises(ValueError, match=r"expected torch.float32 \("):
+        load_policy(saved)
+
+
+@pytest.mark.parametrize("name", [CHOICES, WEIGHTS, integrity.SUMS])
+def test_only_regular_files_of_bounded_size_are_read(saved: Path, tmp_path: Path, name: str) -> None:
+    (saved / name).rename(tmp_path / "elsewhere")
+    (saved / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="is a link"):
+        load_policy(saved)
+    (saved / name).unlink()
+    os.mkfifo(saved / name)
+    with pytest.raises(ValueError, match="expected a regular file"):
+        load_policy(saved)
+    (saved / name).unlink()
+    with (saved / name).open("wb") as file:
+        file.truncate(600_000_000)  # sparse
+    with pytest.raises(ValueError, match="expected at most"):
+        load_policy(saved)
+
+
+@pytest.mark.parametrize("option", ["trace_file", "cluster", "run_time_predictor", "init_from"])
+def test_options_of_an_agent_name_nothing_outside_its_folder(saved: Path, option: str) -> None:
+    group = "training" if option == "init_from" else "scenario"
+    options = json.loads((saved / CHOICES).read_text())[group]
+    for path in ("/etc/passwd", "../other", "a/b", "..", "a\\b"):
+        rewrite(saved, {group: options | {option: path}})
+        with pytest.raises(ValueError, match=f"{option} .*: expected a name without a folder"):
+            load_policy(saved)
+
+
+def test_an_agent_keeps_only_the_names_of_the_files_of_its_training(tmp_path: Path) -> None:
+    scenario = replace(SCENARIO, trace_file="/data/jobs.csv", cluster="../machines.csv")
+    checkpoint.save(tmp_path / "agent", Agent(opinionated(), TINY, scenario))
+    kept = checkpoint.load(tmp_path / "agent").scenario
+    assert (kept.trace_file, kept.cluster) == ("jobs.csv", "machines.csv")
+
+
+def test_no_file_named_by_an_agent_is_opened_for_its_scores(tmp_path: Path) -> None:
+    checkpoint.save(
+        tmp_path / "agent", Agent(opinionated(), TINY, replace(SCENARIO, trace_file="/data/jobs.csv"))
+    )
+    with pytest.raises(ValueError, match=r"trained with the file jobs.csv: name it with --trace-file"):
+        trained_on([of_folder(tmp_path / "agent")])

@@ -115,7 +115,11 @@ def test_it_trains_and_prints_the_score_of_the_agent(trained: Run) -> None:
     assert f"python evaluate.py --policy {run}/best" in out
     alike = [load(str(folder), Scenario())[0] for folder in (run, run / "best")]
     assert alike == [f"{run.name}_best"] * 2
-    assert {each.name for each in (run / "best").iterdir()} == {"agent.json", "weights.safetensors"}
+    assert {each.name for each in (run / "best").iterdir()} == {
+        "SHA256SUMS",
+        "agent.json",
+        "weights.safetensors",
+    }
     assert json.loads((run / "summary.json").read_text())["reference"] == "start"
     assert json.loads((run / "choices.json").read_text())["training"]["total_timesteps"] == 512
 

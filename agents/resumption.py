@@ -1,0 +1,276 @@
+"""Resumption of a training run: its complete state between two rollouts, as arrays and JSON, which run no code.
+
+A run that is resumed gives the weights and curves of one that was never interrupted, bit for bit. The state holds
+weights, optimiser, counters, all random generators, the environments, the validations, the log entries not written yet,
+and the lengths of the curves at that moment. The search by CMA-ES is replayed from its returns, without a simulation.
+"""
+
+import json
+import random
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load as read_arrays
+from safetensors.numpy import save as array_bytes
+from stable_baselines3.common.logger import TensorBoardOutputFormat
+from stable_baselines3.common.vec_env import VecEnv, VecMonitor
+
+from gpu_cluster_gym.agents import integrity
+from gpu_cluster_gym.agents.ppo import TwoPhases
+from gpu_cluster_gym.agents.training import SteerTraining, Training
+from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
+from gpu_cluster_gym.agents.warm_start import SearchFirst
+from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
+from gpu_cluster_gym.evaluation.run_folder import RESUMABLE
+
+STATE = f"state{integrity.WEIGHTS_SUFFIX}"
+CURVES = "events.out.tfevents.*"
+Arrays = dict[str, np.ndarray]
+Values = dict[str, Any]
+
+
+def why_not(training: Training) -> str | None:
+    """Return the reason why a training run cannot be resumed, as a sentence; None where it can."""
+    if not isinstance(training, SteerTraining):
+        return f"a run with --action {training.action} cannot be resumed yet: train it again"
+    if training.algorithm != "ppo":
+        return f"a run with --algorithm {training.algorithm} cannot be resumed yet: train it again"
+    if training.normalize:
+        return "a run with --normalize cannot be resumed yet: train it again"
+    return None
+
+
+def finished(out: Path) -> bool:
+    """Return whether the training in a folder has reached its end."""
+    return saved(out) and bool(_read(out)[1].get("finished"))
+
+
+def saved(out: Path) -> bool:
+    """Return whether a folder has a state; the digests of the first one are written last."""
+    return (out / RESUMABLE / integrity.SUMS).exists()
+
+
+def note_finished(out: Path) -> None:
+    """Replace the state in a folder, if any, by the note that training has reached its end."""
+    if saved(out):
+        _write(out, {}, {"finished": True})
+
+
+class Resumption:
+    """Saves the state of an algorithm before each rollout; where it resumes, it first restores the last one."""
+
+    def __init__(self, model: TwoPhases, out: Path, *, resume: bool) -> None:
+        """Read the last state, if the training is resumed, and cut the curves to it.
+
+        model: algorithm with its environments.
+        out: folder of the training.
+        """
+        self._model, self._out = model, out
+        self._last = _read(out) if resume and saved(out) else None
+        if resume:
+            self._cut_curves()
+
+    def begin(self, validations: Any) -> None:
+        """Take the callback of validations, whose attributes are part of the state, and save from now on."""
+        self._validations = validations
+        self._model.between_rollouts = self.between_rollouts
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a state will be restored."""
+        return self._last is not None
+
+    def between_rollouts(self) -> None:
+        """Restore the last state, once; otherwise save the current one."""
+        if self._last:
+            self._restore(*self._last)
+            self._last = None
+        else:
+            _write(self._out, *self._state())
+
+    def _cut_curves(self) -> None:
+        """Cut the curves of the folder to their lengths in the last state; delete the curves that began later."""
+        lengths = self._last[1]["curves"] if self._last else {}
+        for file in self._out.glob(CURVES):
+            if file.name not in lengths:
+                file.unlink()
+                continue
+            with file.open("r+b") as curve:
+                curve.truncate(lengths[file.name])
+
+    def _state(self) -> tuple[Arrays, Values]:
+        """Return the current state."""
+        model, validations = self._model, self._validations
+        assert model.env is not None
+        assert model.ep_info_buffer is not None
+        arrays: Arrays = {"torch": torch.get_rng_state().numpy()}
+        arrays |= {f"policy/{name}": it.numpy() for name, it in model.policy.state_dict().items()}
+        for number, moments in model.policy.optimizer.state_dict()["state"].items():
+            arrays |= {f"optimizer/{number}/{name}": it.numpy() for name, it in moments.items()}
+        kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - the generator of Stable-Baselines3
+        arrays |= {"numpy": np.asarray(keys)}
+        arrays |= {"last/seen": np.asarray(model._last_obs), "last/starts": model._last_episode_starts}  # type: ignore[dict-item]
+        for name, dtype in (("r", np.float32), ("l", np.int32)):
+            arrays[f"episodes/{name}"] = np.array([each[name] for each in model.ep_info_buffer], dtype)
+        search: Values | None = None
+        if isinstance(model, SearchFirst):
+            arrays |= {f"search/returns/{k}": each for k, each in enumerate(model.history)}
+            arrays["search/best"] = model._best
+            search = {"generations": len(model.history), "ppo_started": model._ppo_started}
+        plays = not search or search["ppo_started"]
+        generators = []
+        for number, (monitor, envs) in enumerate(parts_of(model.env)):
+            generators.append([each and each.bit_generator.state for each in envs._rngs])
+            if plays:  # the search begins each generation with a reset
+                found = arrays_of(envs) | {
+                    "returns": monitor.episode_returns,
+                    "lengths": monitor.episode_lengths,
+                }
+                arrays |= {f"envs/{number}/{name}": packed(each) for name, each in found.items()}
+        for each in model.logger.output_formats:
+            if isinstance(each, TensorBoardOutputFormat):
+                each.writer.flush()
+        values = {
+            "steps": model.num_timesteps,
+            "updates": model._n_updates,
+            "remaining": model._current_progress_remaining,
+            "random": random.getstate(),
+            "numpy": [kind, *rest],
+            "generators": generators,
+            "search": search,
+            "validations": {name: getattr(validations, name) for name in validations.STATE},
+            "log": {name: float(it) for name, it in model.logger.name_to_value.items()},
+            "excluded": dict(model.logger.name_to_excluded),
+            "curves": {file.name: file.stat().st_size for file in self._out.glob(CURVES)},
+        }
+        return arrays, values
+
+    def _restore(self, arrays: Arrays, values: Values) -> None:
+        """Set the algorithm, its environments, its validations and all generators to a state."""
+        model, validations = self._model, self._validations
+        assert model.env is not None
+        assert model.ep_info_buffer is not None
+        model.policy.load_state_dict(
+            {name: torch.from_numpy(it) for name, it in below("policy", arrays).items()}
+        )
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        for path, it in below("optimizer", arrays).items():
+            parameter, _, name = path.partition("/")
+            moments.setdefault(int(parameter), {})[name] = torch.from_numpy(it)
+        optimizer = model.policy.optimizer
+        optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
+        model.num_timesteps = model._num_timesteps_at_start = values["steps"]
+        model._n_updates, model._current_progress_remaining = values["updates"], values["remaining"]
+        if isinstance(model, SearchFirst):
+            search = values["search"]
+            model._best[:], model._ppo_started = arrays["search/best"], search["ppo_started"]
+            model.replay([arrays[f"search/returns/{k}"] for k in range(search["generations"])])
+        for number, (monitor, envs) in enumerate(parts_of(model.env)):
+            envs._rngs = [each and generator(each) for each in values["generators"][number]]
+            if found := below(f"envs/{number}", arrays):
+                put_arrays(envs, found)
+                monitor.episode_returns = unpacked(found["returns"], monitor.episode_returns)
+                monitor.episode_lengths = unpacked(found["lengths"], monitor.episode_lengths)
+        model._last_obs, model._last_episode_starts = arrays["last/seen"], arrays["last/starts"]
+        model.ep_info_buffer.clear()
+        episodes = zip(arrays["episodes/r"], arrays["episodes/l"], strict=True)
+        model.ep_info_buffer.extend({"r": returned, "l": length, "t": 0.0} for returned, length in episodes)
+        for name, value in values["validations"].items():
+            setattr(validations, name, value)
+        model.logger.name_to_value.update(values["log"])
+        excluded = {name: tuple(it) if it else it for name, it in values["excluded"].items()}
+        model.logger.name_to_excluded.update(excluded)
+        version, numbers, gauss = values["random"]
+        random.setstate((version, tuple(numbers), gauss))
+        kind, *rest = values["numpy"]
+        np.random.set_state((kind, arrays["numpy"], *rest))  # noqa: NPY002
+        torch.set_rng_state(torch.from_numpy(arrays["torch"]))
+
+
+# Environments.
+
+
+def parts_of(env: VecEnv) -> Iterator[tuple[VecMonitor, GPUClusterVectorEnv]]:
+    """Yield the monitor and the vector environment of each batch."""
+    for part in getattr(env, "parts", (env,)):
+        assert isinstance(part, VecMonitor)
+        assert isinstance(part.venv, ClusterVecEnv)
+        yield part, part.venv.env
+
+
+def arrays_of(envs: GPUClusterVectorEnv) -> Arrays:
+    """Return the arrays of a batch, by attribute; those in a list by attribute and index."""
+    found = {
+        name: it for name, it in vars(envs.batch).items() if isinstance(it, np.ndarray) and it.dtype != object
+    }
+    times = vars(envs.batch).get("_times", [])
+    return {name: it for name, it in found.items() if it.dtype.kind != "U"} | {
+        f"_times/{k}": each for k, each in enumerate(times)
+    }
+
+
+def put_arrays(envs: GPUClusterVectorEnv, saved: Arrays) -> None:
+    """Set the arrays of a batch to packed ones; ValueError where their sizes differ."""
+    batch: Any = envs.batch
+    for name, own in arrays_of(envs).items():
+        if name.startswith("_times/"):
+            left = zlib.decompress(saved[name].tobytes())
+            batch._times[int(name.removeprefix("_times/"))] = np.frombuffer(left).copy()
+        else:
+            setattr(batch, name, unpacked(saved[name], own))
+
+
+def packed(array: np.ndarray) -> np.ndarray:
+    """Return an array of any type as compressed bytes; records of environments are mostly zeros."""
+    return np.frombuffer(zlib.compress(np.ascontiguousarray(array).tobytes(), level=1), np.uint8)
+
+
+def unpacked(content: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Return a packed array of the type and shape of another; ValueError for another size."""
+    found = zlib.decompressobj().decompress(content.tobytes(), like.nbytes + 1)
+    if len(found) != like.nbytes:
+        raise ValueError(f"a state of environments does not fit {like.nbytes:,} bytes: train again")
+    return np.frombuffer(found, like.dtype).reshape(like.shape).copy()
+
+
+def generator(state: Values) -> np.random.Generator:
+    """Return a generator in a state."""
+    made = np.random.default_rng(0)
+    made.bit_generator.state = state
+    return made
+
+
+# Files.
+
+
+def below(prefix: str, arrays: Arrays) -> Arrays:
+    """Return the arrays whose names begin with a prefix, without it."""
+    start = f"{prefix}/"
+    return {name.removeprefix(start): it for name, it in arrays.items() if name.startswith(start)}
+
+
+def _write(out: Path, arrays: Arrays, values: Values) -> None:
+    """Write a state: after a crash at any moment, the folder holds the state of before or this one."""
+    (out / RESUMABLE).mkdir(parents=True, exist_ok=True)
+    arrays = {name: np.ascontiguousarray(it) for name, it in arrays.items()} | {"values": as_bytes_of(values)}
+    integrity.write(out / RESUMABLE, {STATE: array_bytes(arrays)})
+
+
+def as_bytes_of(values: Values) -> np.ndarray:
+    """Return JSON as bytes."""
+    return np.frombuffer(json.dumps(values, default=float).encode(), np.uint8)
+
+
+def _read(out: Path) -> tuple[Arrays, Values]:
+    """Return the last state of a folder; ValueError where it is damaged."""
+    try:
+        arrays = read_arrays(integrity.read(out / RESUMABLE)[STATE])
+        values: Values = json.loads(arrays.pop("values").tobytes())
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ValueError(f"{out / RESUMABLE} has no readable state: {error}; train again") from None
+    return arrays, values

@@ -1,0 +1,82 @@
+"""The end of a run by a signal, and of its workers by the end of their parent."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+PATIENCE_S = 8.0
+"""Time from a signal to the end of the process, whatever it waits for."""
+CHECK_S = 0.5
+"""Interval at which a worker looks for its parent."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal that ends the run, like Ctrl-C."""
+
+    def __init__(self, message: str = "", number: int = signal.SIGINT) -> None:
+        """Take a message for the user and the number of the signal."""
+        super().__init__(message)
+        self.number = number
+
+
+def exit_code(stop: KeyboardInterrupt) -> int:
+    """Return the exit code after a signal, 128 + its number: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    number: int = stop.number if isinstance(stop, Stopped) else signal.SIGINT
+    return 128 + number
+
+
+def with_message(stop: KeyboardInterrupt, message: str) -> Stopped:
+    """Return a stop with another message."""
+    return Stopped(message, exit_code(stop) - 128)
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Raise `Stopped` on SIGINT, SIGTERM and SIGHUP, unless ignored; end the process after `PATIENCE_S` at the latest.
+
+    Without effect outside the main thread, which alone receives signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    timers: list[threading.Timer] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        timer = threading.Timer(PATIENCE_S, os._exit, [128 + number])
+        timer.daemon = True
+        timer.start()
+        timers.append(timer)
+        raise Stopped(number=number)
+
+    taken = [each for each in SIGNALS if signal.getsignal(each) not in (signal.SIG_IGN, None)]
+    before = {each: signal.signal(each, stop) for each in taken}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for timer in timers:
+            timer.cancel()
+
+
+def until_parent_ends() -> dict[str, Any]:
+    """Return the keywords of `joblib.Parallel` whose workers end with this process."""
+    return {"initializer": end_with, "initargs": (os.getpid(),)}
+
+
+def end_with(parent: int) -> None:
+    """End this worker when its parent, a process ID, has ended, even by `kill -9`; ignore Ctrl-C, which it handles."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(CHECK_S)
+    os._exit(1)

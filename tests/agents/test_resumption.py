@@ -1,0 +1,200 @@
+"""A training run that ended at any moment is resumed, to the weights and curves of one that was never interrupted."""
+
+import random
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.trust import points
+from gpu_cluster_gym.agents import integrity, resumption
+from gpu_cluster_gym.agents.learn import learn
+from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining
+from gpu_cluster_gym.evaluation.run_folder import RESUMABLE
+from gpu_cluster_gym.workloads import Scenario
+from tests.cases.crowd import crowded
+
+FEW = SteerTraining(
+    total_timesteps=400,
+    windows=4,
+    validation_windows=2,
+    validate_every=150,
+    num_envs=4,
+    n_steps=3,
+    batch_size=6,
+    decisions_per_window=4,
+    hidden=4,
+    search=0.5,
+)
+"""Three generations, then rollouts that end in the middle of windows."""
+KINDS = {"search, then PPO": FEW, "PPO": replace(FEW, search=0.0, total_timesteps=96)}
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    return crowded(tmp_path_factory.mktemp("crowd"))
+
+
+class KilledError(Exception):
+    """The end of a run at any moment."""
+
+
+def until(steps: int) -> Callable[[int], None]:
+    """Return a callback that ends a run after a number of steps."""
+    taken = 0
+
+    def step(more: int) -> None:
+        nonlocal taken
+        taken += more
+        if taken >= steps:
+            raise KilledError
+
+    return step
+
+
+def scramble() -> None:
+    """Leave all global generators in another state, as in another process."""
+    random.seed(9)
+    np.random.seed(9)  # noqa: NPY002
+    torch.manual_seed(9)
+
+
+def files(out: Path) -> dict[str, bytes]:
+    """Return agents and validations of a run."""
+    found = [each for each in out.rglob("*") if each.is_file() and "tfevents" not in each.name]
+    return {str(each.relative_to(out)): each.read_bytes() for each in found if RESUMABLE not in str(each)}
+
+
+def curves(out: Path) -> list[tuple[str, int, float]]:
+    """Return every point of the curves, except those of time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return points(out)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def whole(
+    request: pytest.FixtureRequest, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[SteerTraining, Path]:
+    """Return the folder of an uninterrupted run of each kind."""
+    return run_whole(scenario, KINDS[request.param], tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def searched(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> tuple[SteerTraining, Path]:
+    """Return the folder of an uninterrupted run of a search, then PPO."""
+    return run_whole(scenario, FEW, tmp_path_factory.mktemp("searched"))
+
+
+def run_whole(scenario: Scenario, training: SteerTraining, out: Path) -> tuple[SteerTraining, Path]:
+    """Train to the end; return the choices and the folder."""
+    learn(scenario, training, out)
+    return training, out
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_a_resumed_run_equals_an_uninterrupted_one(
+    whole: tuple[SteerTraining, Path], scenario: Scenario, tmp_path: Path, share: float
+) -> None:
+    """KilledError in the first generation, in others, in PPO, and near the end."""
+    training, out = whole
+    with pytest.raises(KilledError):
+        learn(scenario, training, tmp_path, stepped=until(round(share * training.total_timesteps)))
+    scramble()
+    learn(scenario, training, tmp_path, resume=True)
+    assert files(tmp_path) == files(out)
+    assert curves(tmp_path) == curves(out)
+    assert curves(out)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_run_that_is_killed_again_and_again_comes_to_the_same_end(
+    searched: tuple[SteerTraining, Path], scenario: Scenario, tmp_path: Path
+) -> None:
+    training, out = searched
+    for steps in (150, 90, 40, 30):
+        scramble()
+        try:
+            learn(scenario, training, tmp_path, stepped=until(steps), resume=True)
+        except KilledError:
+            continue
+        break
+    learn(scenario, training, tmp_path, resume=True)
+    assert files(tmp_path) == files(out)
+    assert curves(tmp_path) == curves(out)
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("forgotten", ["torch", "generators", "envs"])
+def test_a_forgotten_part_of_the_state_shows(
+    searched: tuple[SteerTraining, Path],
+    scenario: Scenario,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    forgotten: str,
+) -> None:
+    """Planted faults: each part of the state decides what comes next."""
+    training, out = searched
+    with pytest.raises(KilledError):
+        learn(scenario, training, tmp_path, stepped=until(round(0.7 * training.total_timesteps)))
+    scramble()
+    monkeypatch.setattr(resumption, "below", without(forgotten, resumption.below))
+    if forgotten == "torch":
+        monkeypatch.setattr(torch, "set_rng_state", lambda state: None)
+    if forgotten == "generators":
+        monkeypatch.setattr(resumption, "generator", lambda state: np.random.default_rng(0))
+    learn(scenario, training, tmp_path, resume=True)
+    assert files(tmp_path) != files(out)
+
+
+def without(name: str, below: Callable[..., resumption.Arrays]) -> Callable[..., resumption.Arrays]:
+    """Return `below`, which finds no arrays of a name."""
+    return lambda prefix, arrays: {} if prefix.partition("/")[0] == name else below(prefix, arrays)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_finished_training_is_not_repeated(
+    searched: tuple[SteerTraining, Path], scenario: Scenario
+) -> None:
+    training, out = searched
+    before = files(out)
+    assert learn(scenario, training, out, resume=True, stepped=until(1)) == out / "best"
+    assert files(out) == before
+
+
+def test_a_damaged_state_is_refused(scenario: Scenario, tmp_path: Path) -> None:
+    (tmp_path / RESUMABLE).mkdir()
+    (tmp_path / RESUMABLE / resumption.STATE).write_bytes(b"nothing")
+    integrity.sign(tmp_path / RESUMABLE)
+    with pytest.raises(ValueError, match="has no readable state"):
+        learn(scenario, FEW, tmp_path, resume=True)
+
+
+def test_a_first_state_without_its_digests_is_none(tmp_path: Path) -> None:
+    """The run was killed while it wrote it: the training begins again."""
+    (tmp_path / RESUMABLE).mkdir()
+    (tmp_path / RESUMABLE / resumption.STATE).write_bytes(b"half")
+    assert not resumption.finished(tmp_path)
+    assert not resumption.saved(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("training", "flag"),
+    [
+        (PlainTraining(), "--action plain"),
+        (MovesTraining(), "--action moves"),
+        (replace(FEW, normalize=True), "--normalize"),
+        (replace(FEW, algorithm="distillation"), "--algorithm distillation"),
+    ],
+    ids=str,
+)
+def test_other_kinds_are_refused_in_a_sentence(
+    training: PlainTraining, flag: str, scenario: Scenario, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=f"a run with {flag} cannot be resumed yet: train it again"):
+        learn(scenario, training, tmp_path, resume=True)

@@ -1,0 +1,147 @@
+"""A signal ends a run soon; no worker survives its parent; a killed run is told from a running one."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.trust import children, is_alive, signals
+from gpu_cluster_gym.evaluation import command, run_folder, stopping
+from gpu_cluster_gym.workloads import Scenario
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_a_command_with_its_code(
+    number: int, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(args: Any) -> None:
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+        except KeyboardInterrupt as stop:
+            raise stopping.with_message(stop, "interrupted in the middle") from None
+
+    before = signal.getsignal(number)
+    assert command.run("test", work, []) == code
+    assert "interrupted in the middle" in capsys.readouterr().err
+    assert signal.getsignal(number) is before
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert command.run("test", lambda args: os.kill(os.getpid(), signal.SIGHUP), []) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_run_that_does_not_react_is_ended(tmp_path: Path) -> None:
+    """A cleanup that waits for ever, with a patience of 0.2 s."""
+    script = (
+        "import os, signal, threading\n"
+        "from gpu_cluster_gym.evaluation import stopping\n"
+        "stopping.PATIENCE_S = 0.2\n"
+        "with stopping.stoppable():\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    finally:\n"
+        "        threading.Event().wait()\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=30).returncode == 143
+
+
+def test_a_worker_ends_with_its_parent() -> None:
+    """The parent ends by `kill -9` while its worker waits."""
+    worker = (
+        "import sys, time; from gpu_cluster_gym.evaluation.stopping import end_with; "
+        "end_with(int(sys.argv[1])); time.sleep(600)"
+    )
+    parent = (
+        "import os, subprocess, sys, time; "
+        f"subprocess.Popen([sys.executable, '-c', {worker!r}, str(os.getpid())]); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", parent]) as run:
+        while not (found := children(run.pid)):
+            time.sleep(0.01)
+        run.kill()
+    limit = time.monotonic() + 20
+    while is_alive(found[0]) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not is_alive(found[0])
+
+
+def test_a_training_run_ends_on_a_signal_without_orphans() -> None:
+    """One run; `python -m benchmarks.trust` ends five by each signal."""
+    assert [each.examples for each in signals(("SIGTERM",), rounds=1, within_s=2.0) if each.wrong] == []
+
+
+# Statuses.
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Path:
+    """Return the folder of a run of this process."""
+    folder = run_folder.open_run_folder("test", Scenario(), tmp_path / "run")
+    run_folder.write_json(
+        folder / run_folder.STATUS, {"status": "running", **run_folder.process(os.getpid())}
+    )
+    return folder
+
+
+def test_a_run_is_running_while_its_process_is(running: Path) -> None:
+    assert run_folder.status_of(running) == "running"
+    with pytest.raises(ValueError, match="has a run already"):
+        run_folder.open_run_folder("test", Scenario(), running)
+
+
+@pytest.mark.parametrize("other", ["ended", "reused"])
+def test_a_killed_run_is_told_from_a_running_one(running: Path, other: str) -> None:
+    """Its process has ended, or its ID belongs to another process by now."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    own = run_folder.process(os.getpid())
+    noted = {"ended": own | {"pid": ended.pid}, "reused": own | {"start": 1}}[other]
+    run_folder.write_json(running / run_folder.STATUS, {"status": "running", **noted})
+    assert run_folder.status_of(running) == "killed"
+    assert "was killed" in str(run_folder.unfinished(running))
+
+
+def test_a_run_of_another_machine_counts_as_running(running: Path) -> None:
+    away = run_folder.process(os.getpid()) | {"host": "another", "start": 1}
+    run_folder.write_json(running / run_folder.STATUS, {"status": "running", **away})
+    assert run_folder.status_of(running) == "running"
+
+
+def test_the_folder_of_a_killed_run_is_free_where_nothing_is_left(running: Path) -> None:
+    gone = run_folder.process(os.getpid()) | {"start": 1}
+    run_folder.write_json(running / run_folder.STATUS, {"status": "running", **gone})
+    assert run_folder.open_run_folder("test", Scenario(seed=1), running) == running
+    run_folder.write_json(running / run_folder.STATUS, {"status": "running", **gone})
+    (running / "validation.csv").touch()
+    with pytest.raises(ValueError, match=r"is not empty \(validation.csv ... of a killed run\): remove it"):
+        run_folder.open_run_folder("test", Scenario(), running)
+
+
+def test_a_full_disk_ends_a_command_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    def work(args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "jobs.csv")
+
+    assert command.run("test", work, []) == 2
+    assert capsys.readouterr().err == "test: no space is left on the disk (jobs.csv): free some\n"
+
+
+def test_other_errors_of_files_are_not_hidden() -> None:
+    def work(args: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error", "jobs.csv")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        command.run("test", work, [])
