@@ -1,7 +1,7 @@
 """Score scheduling policies on the same workloads, or check the claims of a paper."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ if not __package__:  # run as a script, where the package may not be installed
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import progress, working
-from gpu_cluster_gym.simulator.choice import check, choice, flag
+from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
 from gpu_cluster_gym.workloads import Scenario
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gpu_cluster_gym.agents.protocol import Candidate
+    from gpu_cluster_gym.evaluation.journal import Journal
     from gpu_cluster_gym.evaluation.record import Record
     from gpu_cluster_gym.evaluation.runner import Maker
     from gpu_cluster_gym.experiments import Paper, Setting
@@ -71,6 +72,10 @@ class Evaluation:
     """Write a trace of each episode for ui.perfetto.dev; implies --record."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
+    resume: str | None = None
+    """Run folder of --policy or --paper that was interrupted, killed or failed: windows already simulated are kept."""
+    again: str | None = None
+    """Run folder of --policy or --paper to repeat in a new folder; results are compared to the last bit."""
 
     def __post_init__(self) -> None:
         """Raise ChoiceError with every invalid choice."""
@@ -95,18 +100,35 @@ def work(args: Sequence[str]) -> None:
         what, fill = judgement(evaluation, found)
     else:
         what, fill = reproduction(evaluation) if evaluation.paper else scoring(evaluation)
-    folder = run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
+    resumed = Path(evaluation.resume) if evaluation.resume else None
+    folder = resumed or run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
     try:
         with run_folder.noting(folder):
             fill(folder)
     except (ValueError, RuntimeError) as error:  # an illegal action of a user's policy, or a stalled episode
         raise ValueError(f"{what}: {error}") from error
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; {folder} has no results") from None
+        left = f"{folder} has no results" if evaluation.protocol else f"continue it with --resume {folder}"
+        raise KeyboardInterrupt(f"interrupted; {left}") from None
+    except OSError as error:
+        left = "" if evaluation.protocol else f"; continue it with --resume {folder}"
+        raise ValueError(f"{folder}: {error.strerror or error}{left}") from error
+    if evaluation.protocol:
+        return
+    from gpu_cluster_gym.evaluation import journal
+
+    journal.end(folder)
+    if evaluation.again:
+        if difference := journal.difference(folder, Path(evaluation.again)):
+            raise ValueError(f"{folder} is not equal to {evaluation.again}: {difference}")
+        print(f"Equal to {evaluation.again} to the last bit.")
 
 
 def read_choices(args: Sequence[str]) -> Evaluation:
     """Return the choices of a command line."""
+    for name in ("resume", "again"):
+        if folder := choices.value_of(args, name):
+            return stored_choices(args, name, Path(folder))
     evaluation = choices.read(Evaluation, args, command="evaluate.py", about=f"{__doc__}\n\n{EXAMPLES}")
     if sum(map(bool, (evaluation.protocol or evaluation.policy, evaluation.paper))) != 1:
         raise ValueError(
@@ -122,6 +144,25 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
         raise ValueError(f"--paper has its own workloads: drop {', '.join(map(flag, changed))}")
     return evaluation
+
+
+def stored_choices(args: Sequence[str], name: str, folder: Path) -> Evaluation:
+    """Return the choices of a run folder to resume or repeat; ValueError where its choices cannot be repeated."""
+    from gpu_cluster_gym.evaluation import journal
+
+    given = choices.parse(Evaluation(), args)
+    with_them = {name, "processes"} | ({"out"} if name == "again" else set())
+    if others := given.keys() - with_them:
+        raise ValueError(
+            f"{flag(name)} takes all choices from {folder}: drop {', '.join(map(flag, sorted(others)))}"
+        )
+    asked = journal.header(folder)["asked"]
+    status = run_folder.status_of(folder)
+    if name == "resume" and status == "finished":
+        raise ValueError(f"the run in {folder} has finished: repeat it with --again {folder}")
+    if name == "again" and status != "finished":
+        raise ValueError(f"the run in {folder} has not finished: continue it with --resume {folder}")
+    return changed(Evaluation(), choices.from_file(folder, Evaluation) | asked | given)
 
 
 def scoring(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
@@ -239,6 +280,7 @@ def evaluate(
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     out.print(*heading[:2], sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
+    makers = begun(evaluation, workloads, folder).keeping(makers)
     results, records = simulated(evaluation, makers, workloads)
     bounds = runner.bounds(workloads)
     summaries = runner.score(results, workloads, bounds)
@@ -256,6 +298,14 @@ def evaluate(
     file = run_folder.write_notes(folder, [*heading, "", *notes])
     pictured = pictures(evaluation, folder, records, workloads)
     out.print(*table_notes.legend(workloads, summaries, reference), *pictured, f"Notes: {file}", sep="\n")
+
+
+def begun(evaluation: Evaluation, workloads: "Iterable[Workload]", folder: Path) -> "Journal":
+    """Return the journal of a run, new or continued."""
+    from gpu_cluster_gym.evaluation import journal
+
+    asked = {name: getattr(evaluation, name) for name in ("workload", "record", "report", "perfetto")}
+    return journal.begin(folder, asked, evaluation.policy, workloads)
 
 
 def simulated(
@@ -297,6 +347,10 @@ def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Settin
     out = table.console(sys.stdout)
     for line in paper.heading(settings):
         out.print(line)
+    kept = begun(evaluation, (load for setting in settings for load in setting.workloads), folder)
+    settings = [
+        setting._replace(policies=kept.within(setting.name).keeping(setting.policies)) for setting in settings
+    ]
     with progress("simulating", size(settings)) as moved:
         found = simulate(settings, processes=evaluation.processes, done=partial(one_more, moved))
     for part in paper.report(found):

@@ -27,7 +27,9 @@ ABOUT_THE_RUN = (
     "record",
     "report",
     "perfetto",
+    "again",
     "track",
+    "resume",
 )  # choices that do not change the results
 BEST = "best"  # folder of the best validated agent in a training run
 

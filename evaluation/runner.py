@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pandas as pd
 
 from gpu_cluster_gym.evaluation.comparison import compare, paired_ratios
+from gpu_cluster_gym.evaluation.journal import journalled, only
 from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
 from gpu_cluster_gym.evaluation.metrics import pool, summarise
 from gpu_cluster_gym.simulator.episode import run
@@ -73,6 +74,7 @@ def is_oracle(name: str) -> bool:
     return name.endswith("_oracle")
 
 
+@journalled(only)
 def run_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> pd.DataFrame:
     """Return the results table of a new policy on a workload; oracle: whether it may read true run times."""
     return workload.results(run(make(), workload.episode(), oracle=oracle))
