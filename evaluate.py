@@ -76,6 +76,8 @@ class Evaluation:
     """Run folder of --policy or --paper that was interrupted, killed or failed: windows already simulated are kept."""
     again: str | None = None
     """Run folder of --policy or --paper to repeat in a new folder; results are compared to the last bit."""
+    trust: bool = False
+    """Import the modules that --config, --resume or --again names as policies; by default only flags may name code."""
 
     def __post_init__(self) -> None:
         """Raise ChoiceError with every invalid choice."""
@@ -108,10 +110,14 @@ def work(args: Sequence[str]) -> None:
     except (ValueError, RuntimeError) as error:  # an illegal action of a user's policy, or a stalled episode
         raise ValueError(f"{what}: {error}") from error
     except KeyboardInterrupt:
-        left = f"{folder} has no results" if evaluation.protocol else f"continue it with --resume {folder}"
+        left = (
+            f"{folder} has no results"
+            if evaluation.protocol
+            else f"continue it with {going_on(evaluation, folder)}"
+        )
         raise KeyboardInterrupt(f"interrupted; {left}") from None
     except OSError as error:
-        left = "" if evaluation.protocol else f"; continue it with --resume {folder}"
+        left = "" if evaluation.protocol else f"; continue it with {going_on(evaluation, folder)}"
         raise ValueError(f"{folder}: {error.strerror or error}{left}") from error
     if evaluation.protocol:
         return
@@ -130,6 +136,8 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         if folder := choices.value_of(args, name):
             return stored_choices(args, name, Path(folder))
     evaluation = choices.read(Evaluation, args, command="evaluate.py", about=f"{__doc__}\n\n{EXAMPLES}")
+    if file := choices.value_of(args, "config"):
+        refuse_code(evaluation, file, choices.parse(Evaluation(), args))
     if sum(map(bool, (evaluation.protocol or evaluation.policy, evaluation.paper))) != 1:
         raise ValueError(
             "exactly one is required: --policy (policies to score), --protocol (agents to judge) or --paper (claims)"
@@ -151,7 +159,7 @@ def stored_choices(args: Sequence[str], name: str, folder: Path) -> Evaluation:
     from gpu_cluster_gym.evaluation import journal
 
     given = choices.parse(Evaluation(), args)
-    with_them = {name, "processes"} | ({"out"} if name == "again" else set())
+    with_them = {name, "processes", "trust"} | ({"out"} if name == "again" else set())
     if others := given.keys() - with_them:
         raise ValueError(
             f"{flag(name)} takes all choices from {folder}: drop {', '.join(map(flag, sorted(others)))}"
@@ -162,7 +170,33 @@ def stored_choices(args: Sequence[str], name: str, folder: Path) -> Evaluation:
         raise ValueError(f"the run in {folder} has finished: repeat it with --again {folder}")
     if name == "again" and status != "finished":
         raise ValueError(f"the run in {folder} has not finished: continue it with --resume {folder}")
-    return changed(Evaluation(), choices.from_file(folder, Evaluation) | asked | given)
+    evaluation = changed(Evaluation(), choices.from_file(folder, Evaluation) | asked | given)
+    refuse_code(evaluation, folder, given)
+    return evaluation
+
+
+def refuse_code(evaluation: Evaluation, file: str | Path, given: "Mapping[str, Any]") -> None:
+    """Raise ValueError where a file names a module to import, and flags neither name it nor trust the file.
+
+    given: choices that flags name, by field.
+    """
+    fields = [name for name in ("policy", "protocol") if name not in given]
+    named = [each for name in fields for each in getattr(evaluation, name) if names_code(each)]
+    if named and not evaluation.trust:
+        raise ValueError(
+            f"{file} names code to import, {', '.join(named)}: add --trust if you trust that file"
+        )
+
+
+def names_code(policy: str) -> bool:
+    """Return whether a policy or agent is a `module:attribute`, which is imported and run."""
+    name = policy.removeprefix("lookahead:")
+    return ":" in name and not name.startswith("tuned:") and not Path(name).is_dir()
+
+
+def going_on(evaluation: Evaluation, folder: Path) -> str:
+    """Return the flags that continue a run."""
+    return f"--resume {folder}{' --trust' * any(map(names_code, evaluation.policy))}"
 
 
 def scoring(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":

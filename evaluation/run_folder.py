@@ -28,6 +28,7 @@ ABOUT_THE_RUN = (
     "report",
     "perfetto",
     "again",
+    "trust",
     "track",
     "resume",
 )  # choices that do not change the results

@@ -202,7 +202,8 @@ def test_a_run_of_ones_own_policy_continues_after_kill_9(
     assert len([*(tmp_path / "out").rglob("*.npz")]) == 1
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    assert main(["--resume", "out"]) == 0
+    assert main(["--resume", "out"]) == 2  # a folder names no code unless a flag says so
+    assert main(["--resume", "out", "--trust"]) == 0
     assert main([*given, "--out", "whole"]) == 0
     assert results_of(tmp_path / "out") == results_of(tmp_path / "whole")
 
@@ -220,10 +221,11 @@ def test_a_run_whose_policy_has_changed_is_not_resumed(
     monkeypatch.syspath_prepend(tmp_path)
     after(2, KeyboardInterrupt())
     assert main(["--policy", "fifo", "changes_later:policy", *SMALL, "--out", "out"]) == 130
+    assert "continue it with --resume out --trust" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     file.write_text("from gpu_cluster_gym.baselines.las import policy\n")
-    assert main(["--resume", "out"]) == 2
+    assert main(["--resume", "out", "--trust"]) == 2
     assert "out cannot be resumed (changed since: policies): start a new run" in capsys.readouterr().err
 
 
