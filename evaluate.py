@@ -1,7 +1,7 @@
 """Score scheduling policies on the same workloads, or check the claims of a paper."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import progress, working
 from gpu_cluster_gym.evaluation.stopping import with_message
-from gpu_cluster_gym.simulator.choice import check, choice, flag
+from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
 from gpu_cluster_gym.workloads import Scenario
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gpu_cluster_gym.agents.protocol import Candidate
+    from gpu_cluster_gym.evaluation.journal import Journal
     from gpu_cluster_gym.evaluation.record import Record
     from gpu_cluster_gym.evaluation.runner import Failure, Maker
     from gpu_cluster_gym.experiments import Paper, Setting
@@ -72,6 +73,12 @@ class Evaluation:
     """Write a trace of each episode for ui.perfetto.dev; implies --record."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
+    resume: str | None = None
+    """Run folder of --policy or --paper that was interrupted, killed or failed: windows already simulated are kept."""
+    again: str | None = None
+    """Run folder of --policy or --paper to repeat in a new folder; results are compared to the last bit."""
+    trust: bool = False
+    """Import the modules that --config, --resume or --again names as policies; by default only flags may name code."""
 
     def __post_init__(self) -> None:
         """Raise ChoiceError with every invalid choice."""
@@ -98,19 +105,42 @@ def work(args: Sequence[str]) -> None:
         what, fill = reproduction(evaluation)
     else:
         what, fill = "", scoring(evaluation)
-    folder = run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
+    resumed = Path(evaluation.resume) if evaluation.resume else None
+    folder = resumed or run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
     try:
         with run_folder.noting(folder):
             fill(folder)
     except (ValueError, RuntimeError) as error:  # an illegal action of a user's policy, or a stalled episode
         raise ValueError(f"{what}: {error}" if what else str(error)) from error
     except KeyboardInterrupt as stop:
-        raise with_message(stop, f"interrupted; {folder} has no results") from None
+        left = (
+            f"{folder} has no results"
+            if evaluation.protocol
+            else f"continue it with {going_on(evaluation, folder)}"
+        )
+        raise with_message(stop, f"interrupted; {left}") from None
+    except OSError as error:
+        left = "" if evaluation.protocol else f"; continue it with {going_on(evaluation, folder)}"
+        raise ValueError(f"{folder}: {error.strerror or error}{left}") from error
+    if evaluation.protocol:
+        return
+    from gpu_cluster_gym.evaluation import journal
+
+    journal.end(folder)
+    if evaluation.again:
+        if difference := journal.difference(folder, Path(evaluation.again)):
+            raise ValueError(f"{folder} is not equal to {evaluation.again}: {difference}")
+        print(f"Equal to {evaluation.again} to the last bit.")
 
 
 def read_choices(args: Sequence[str]) -> Evaluation:
     """Return the choices of a command line."""
+    for name in ("resume", "again"):
+        if folder := choices.value_of(args, name):
+            return stored_choices(args, name, Path(folder))
     evaluation = choices.read(Evaluation, args, command="evaluate.py", about=f"{__doc__}\n\n{EXAMPLES}")
+    if file := choices.value_of(args, "config"):
+        refuse_code(evaluation, file, choices.parse(Evaluation(), args))
     if sum(map(bool, (evaluation.protocol or evaluation.policy, evaluation.paper))) != 1:
         raise ValueError(
             "exactly one is required: --policy (policies to score), --protocol (agents to judge) or --paper (claims)"
@@ -125,6 +155,51 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
         raise ValueError(f"--paper has its own workloads: drop {', '.join(map(flag, changed))}")
     return evaluation
+
+
+def stored_choices(args: Sequence[str], name: str, folder: Path) -> Evaluation:
+    """Return the choices of a run folder to resume or repeat; ValueError where its choices cannot be repeated."""
+    from gpu_cluster_gym.evaluation import journal
+
+    given = choices.parse(Evaluation(), args)
+    with_them = {name, "processes", "trust"} | ({"out"} if name == "again" else set())
+    if others := given.keys() - with_them:
+        raise ValueError(
+            f"{flag(name)} takes all choices from {folder}: drop {', '.join(map(flag, sorted(others)))}"
+        )
+    asked = journal.header(folder)["asked"]
+    status = run_folder.status_of(folder)
+    if name == "resume" and status == "finished":
+        raise ValueError(f"the run in {folder} has finished: repeat it with --again {folder}")
+    if name == "again" and status != "finished":
+        raise ValueError(f"the run in {folder} has not finished: continue it with --resume {folder}")
+    evaluation = changed(Evaluation(), choices.from_file(folder, Evaluation) | asked | given)
+    refuse_code(evaluation, folder, given)
+    return evaluation
+
+
+def refuse_code(evaluation: Evaluation, file: str | Path, given: "Mapping[str, Any]") -> None:
+    """Raise ValueError where a file names a module to import, and flags neither name it nor trust the file.
+
+    given: choices that flags name, by field.
+    """
+    fields = [name for name in ("policy", "protocol") if name not in given]
+    named = [each for name in fields for each in getattr(evaluation, name) if names_code(each)]
+    if named and not evaluation.trust:
+        raise ValueError(
+            f"{file} names code to import, {', '.join(named)}: add --trust if you trust that file"
+        )
+
+
+def names_code(policy: str) -> bool:
+    """Return whether a policy or agent is a `module:attribute`, which is imported and run."""
+    name = policy.removeprefix("lookahead:")
+    return ":" in name and not name.startswith("tuned:") and not Path(name).is_dir()
+
+
+def going_on(evaluation: Evaluation, folder: Path) -> str:
+    """Return the flags that continue a run."""
+    return f"--resume {folder}{' --trust' * any(map(names_code, evaluation.policy))}"
 
 
 def scoring(evaluation: Evaluation) -> "Callable[[Path], None]":
@@ -243,6 +318,7 @@ def evaluate(
     read = table_notes.trace_notes(workloads) if evaluation.scenario.trace_file else []
     out.print(*heading[:2], *read, sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
+    makers = begun(evaluation, workloads, folder).keeping(makers)
     failed: dict[str, runner.Failure] = {}
     results, records = simulated(evaluation, makers, workloads, failed)
     bounds = runner.bounds(workloads)
@@ -251,6 +327,7 @@ def evaluate(
     records = {name: each for name, each in records.items() if name in summaries}
     policies = {name: each for name, each in policies.items() if name in summaries}
     why = "; ".join(f"{name}, {failure.why}" for name, failure in failed.items())
+    (folder / run_folder.ERRORS).unlink(missing_ok=True)  # of the attempt that is continued
     if tracebacks := [failure.traceback for failure in failed.values() if failure.traceback]:
         (folder / run_folder.ERRORS).write_text("\n".join(tracebacks), encoding="utf-8")
         why += f" (tracebacks: {folder / run_folder.ERRORS})"
@@ -273,7 +350,18 @@ def evaluate(
     pictured = pictures(evaluation, folder, records, workloads)
     out.print(*table_notes.legend(workloads, summaries, reference), *pictured, f"Notes: {file}", sep="\n")
     if failed:
-        raise ValueError(f"{len(failed)} of {len(makers)} policies failed and are not in the table: {why}")
+        again = f"try again with {going_on(evaluation, folder)}"
+        raise ValueError(
+            f"{len(failed)} of {len(makers)} policies failed and are not in the table: {why}; {again}"
+        )
+
+
+def begun(evaluation: Evaluation, workloads: "Iterable[Workload]", folder: Path) -> "Journal":
+    """Return the journal of a run, new or continued."""
+    from gpu_cluster_gym.evaluation import journal
+
+    asked = {name: getattr(evaluation, name) for name in ("workload", "record", "report", "perfetto")}
+    return journal.begin(folder, asked, evaluation.policy, workloads)
 
 
 def simulated(
@@ -322,6 +410,10 @@ def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Settin
     out = table.console(sys.stdout)
     for line in paper.heading(settings):
         out.print(line)
+    kept = begun(evaluation, (load for setting in settings for load in setting.workloads), folder)
+    settings = [
+        setting._replace(policies=kept.within(setting.name).keeping(setting.policies)) for setting in settings
+    ]
     with progress("simulating", size(settings)) as moved:
         found = simulate(settings, processes=evaluation.processes, done=partial(one_more, moved))
     for part in paper.report(found):

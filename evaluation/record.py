@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.evaluation import run_folder
+from gpu_cluster_gym.evaluation.journal import journalled
 from gpu_cluster_gym.evaluation.runner import Failure, Maker, run_all
 from gpu_cluster_gym.simulator.account import OVER_TIME, Account
 from gpu_cluster_gym.simulator.episode import run
@@ -98,6 +99,7 @@ def simulate(
     }
 
 
+@journalled(Record._make)
 def record_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> Record:
     """Return the record of a new policy on a workload; oracle: whether it may read true run times."""
     account = Account()
@@ -162,7 +164,7 @@ def write(folder: Path, records: Mapping[str, Record]) -> None:
         place = folder / run_folder.folder_name(name)
         record.segments.to_csv(place / SEGMENTS_FILE, index=False)
         record.timeline.to_csv(place / TIMELINE_FILE, index=False)
-        (place / EVALYS).mkdir()
+        (place / EVALYS).mkdir(exist_ok=True)
         for window, rows in record.executions.groupby("window"):
             rows[list(JOBSET)].to_csv(place / EVALYS / f"{window}.csv", index=False)
 
@@ -191,7 +193,7 @@ def write_perfetto(folder: Path, records: Mapping[str, Record], cluster: "Cluste
     """Write each policy's episodes as traces for the Perfetto UI, a file per window."""
     for name, record in records.items():
         place = folder / run_folder.folder_name(name) / PERFETTO
-        place.mkdir()
+        place.mkdir(exist_ok=True)
         for window, segments in record.segments.groupby("window"):
             timeline = record.timeline[record.timeline["window"] == window]
             text = perfetto_text(segments, timeline, cluster.node_gpus)

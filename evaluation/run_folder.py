@@ -28,10 +28,13 @@ ABOUT_THE_RUN = (
     "record",
     "report",
     "perfetto",
+    "again",
+    "trust",
     "track",
     "resume",
 )  # choices that do not change the results
 RESUMABLE = "resumable"  # folder of what a training run needs to be continued
+JOURNAL, JOURNAL_HEADER = "journal", "journal.json"  # what an evaluation needs to be continued: folder, file
 BEST = "best"  # folder of the best validated agent in a training run
 
 
@@ -47,13 +50,14 @@ def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) ->
     name = f"{prefix}-{datetime.now():%Y%m%d-%H%M%S}-{digest}"
     folder = RUNS / name if out is None else Path(out)
     if (status := status_of(folder)) in ("failed", "killed"):
-        if left := sorted({each.name for each in folder.iterdir()} - {CHOICES, STATUS}):
+        if left := sorted({each.name for each in folder.iterdir()} - {CHOICES, STATUS, JOURNAL_HEADER}):
             go_on = f"continue it with --resume {folder}, " if resumable(folder) else ""
             raise ValueError(
                 f"{folder} is not empty ({left[0]} ... of a {status} run): {go_on}remove it, or pass another folder "
                 "with --out"
             )
-        (folder / CHOICES).unlink(missing_ok=True)  # that run left nothing else
+        for name in (CHOICES, JOURNAL_HEADER):  # that run left nothing else
+            (folder / name).unlink(missing_ok=True)
     try:
         folder = _fresh(folder) if out is None else folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,8 +101,10 @@ def status_of(folder: Path) -> str | None:
 
 
 def resumable(folder: Path) -> bool:
-    """Return whether a training run has saved a state from which it can be resumed."""
-    return (folder / RESUMABLE).exists() or any(folder.glob(f"seed-*/{RESUMABLE}"))
+    """Return whether a run has saved what it can be resumed from."""
+    return any((folder / each).exists() for each in (RESUMABLE, JOURNAL)) or any(
+        folder.glob(f"seed-*/{RESUMABLE}")
+    )
 
 
 def process(pid: int) -> dict[str, Any]:

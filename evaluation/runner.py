@@ -3,6 +3,7 @@
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pandas as pd
 
 from gpu_cluster_gym.evaluation.comparison import compare, paired_ratios
+from gpu_cluster_gym.evaluation.journal import journalled, only
 from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
 from gpu_cluster_gym.evaluation.metrics import pool, summarise
 from gpu_cluster_gym.evaluation.stopping import until_parent_ends
@@ -26,6 +28,7 @@ Maker = Callable[[], Policy]
 Outcome = TypeVar("Outcome")
 
 BOUND = "lower bound"
+DIED = "its worker process ended without a result (out of memory, or killed)"
 ROUNDING = 1e-9
 """Relative rounding error allowed in a mean JCT."""
 
@@ -85,7 +88,9 @@ def run_all(
     ]
     if failed is not None:
         tasks = [partial(_attempt, task, workload) for task, (_, workload) in zip(tasks, pairs, strict=True)]
-    for (name, _), found in zip(pairs, _in_order(tasks, processes), strict=True):
+    died = [Failure(f"window {workload.window.number}: {DIED}") for _, workload in pairs]
+    found_in_order = _in_order(tasks, processes, died if failed is not None else None)
+    for (name, _), found in zip(pairs, found_in_order, strict=True):
         if failed is not None and isinstance(found, Failure):
             failed.setdefault(name, found)
         elif not failed or name not in failed:
@@ -111,23 +116,44 @@ def is_oracle(name: str) -> bool:
     return name.endswith("_oracle")
 
 
+@journalled(only)
 def run_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> pd.DataFrame:
     """Return the results table of a new policy on a workload; oracle: whether it may read true run times."""
     return workload.results(run(make(), workload.episode(), oracle=oracle))
 
 
-def _in_order(tasks: Sequence[Callable[[], Outcome]], processes: int) -> Iterator[Outcome]:
-    """Yield the outcomes of tasks in their order, computed by worker processes if there are several."""
+def _in_order(
+    tasks: Sequence[Callable[[], Any]], processes: int, died: Sequence[Failure] | None = None
+) -> Iterator[Any]:
+    """Yield the outcomes of tasks in their order, computed by worker processes if there are several.
+
+    died: the outcome of each task whose process dies; None: BrokenProcessPool. Since it is unknown whose process died,
+    the next task is repeated alone.
+    """
     if processes == 1:
         yield from (task() for task in tasks)
         return
     from joblib import Parallel, delayed
 
+    pool = partial(Parallel, processes, return_as="generator", batch_size=1, **until_parent_ends())
     with warnings.catch_warnings():
         # joblib replaces a worker whose memory has grown, as it does once the simulator or Torch is loaded
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        workers = Parallel(processes, return_as="generator", batch_size=1, **until_parent_ends())
-        yield from workers(delayed(task)() for task in tasks)
+        ended = 0
+        while ended < len(tasks):
+            try:
+                for outcome in pool()(delayed(task)() for task in tasks[ended:]):
+                    ended += 1
+                    yield outcome
+            except BrokenProcessPool:
+                if died is None:
+                    raise
+                try:
+                    (outcome,) = pool()([delayed(tasks[ended])()])
+                except BrokenProcessPool:
+                    outcome = died[ended]
+                ended += 1
+                yield outcome
 
 
 def score(

@@ -80,6 +80,11 @@ def check(
     checked.attrs["notes"] = list(table.attrs.get("notes", []))
     if ignored:
         checked.attrs["notes"].append(f"columns ignored, unknown to the job table: {', '.join(ignored)}")
+    if formulas := sum(_formulas(cells) for cells in columns.values()):
+        checked.attrs["notes"].append(
+            f"{formulas:,} cells begin like a formula of a spreadsheet (= + - @) and are written to jobs.csv "
+            "unchanged: import that file as text"
+        )
     if not np.array_equal(order, np.arange(len(order))):
         early = int(np.sum(np.diff(columns["submit_s"]) < 0))
         checked.attrs["notes"].append(f"sorted by submit_s: jobs out of order at {early} places")
@@ -174,6 +179,13 @@ def _text(
     if column.choices:
         bad |= ~np.isin(text.astype(str), column.choices)
     return text, bad
+
+
+def _formulas(cells: npt.NDArray[Any]) -> int:
+    """Return the number of cells of text that a spreadsheet would take for a formula."""
+    if cells.dtype != object:
+        return 0
+    return sum(cell[0] in "=+-@" and bool(np.isnan(_number(cell))) for cell in cells)
 
 
 def _check_gpus(
@@ -283,7 +295,12 @@ def _read(file: str | PathLike[str]) -> bytes:
         if path.exists() and not path.is_file():
             raise TraceError(file, None, None, "no regular file", "a file")
         if path.suffix != ".gz":
-            return path.read_bytes()
+            data = path.read_bytes()
+            if data.startswith(b"PK\x03\x04"):
+                raise TraceError(
+                    file, None, None, "a zip archive", "text, or text packed by gzip (unpack it)"
+                )
+            return data
         limit = _FREE_BYTES + _BYTES_PER_PACKED_BYTE * path.stat().st_size
         with gzip.open(path) as stream:
             data = stream.read(limit + 1)

@@ -21,6 +21,7 @@ untested series of Numba the standard procedure is used: it takes about three ti
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -52,12 +53,24 @@ def fingerprint(folder: Path) -> str:
 
 
 def cache_folder(folder: Path = HERE) -> Path:
-    """Return the folder for code compiled from sources in `folder`: in the user's cache, or else a temporary folder."""
+    """Return the folder for code compiled from sources in `folder`: in the user's cache, or else a temporary folder.
+
+    ValueError where that temporary folder could have been filled by another user, whose code would be run.
+    """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-cluster-gym"
     with suppress(OSError):
         base.mkdir(parents=True, exist_ok=True)
     if not os.access(base, os.W_OK):
         base = Path(tempfile.gettempdir()) / f"gpu-cluster-gym-{os.getuid()}"
+        with suppress(FileExistsError):
+            base.mkdir(mode=0o700)
+        about = base.lstat()
+        own = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o022
+        if not own:
+            raise ValueError(
+                f"{base}, for compiled code, must be a folder that only you can write to: remove it, or set "
+                "XDG_CACHE_HOME to a folder of your own"
+            )
     return base / f"kernel-{fingerprint(folder)}"
 
 

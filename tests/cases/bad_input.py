@@ -117,7 +117,7 @@ BAD_CSV = [
     row("a negative memory", "c,45,1,60,-1", "gpu_memory_gib", "a number of GiB >= 0"),
     Bad("Latin-1", TARGET_BUSY_SHARE.replace("b,", "bé,").encode("latin-1"), 3, None, "UTF-8"),
     Bad("UTF-16", TARGET_BUSY_SHARE.encode("utf-16"), 1, None, "UTF-8"),
-    Bad("a zip file by another name", b"PK\x03\x04\xff\xfe\x00", 1, None, "UTF-8"),
+    Bad("a zip file by another name", b"PK\x03\x04\xff\xfe\x00", None, None, "found a zip archive"),
     Bad("gzip not called so", GZIPPED, 1, None, "UTF-8"),
     Bad("text called gzip", TARGET_BUSY_SHARE.encode(), None, None, "a complete gzip file", "jobs.csv.gz"),
     Bad("gzip cut short", GZIPPED[:-20], None, None, "a complete gzip file", "jobs.csv.gz"),

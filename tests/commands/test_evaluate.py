@@ -107,7 +107,7 @@ def test_several_policies_make_one_table(
     assert rows == 2 * ["las", "easy_here:policy", "sjf"], "a line is too short for all columns"
     kept = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert kept["reference"] == "las"
-    again = read_choices(["--config", str(tmp_path / "out")])
+    again = read_choices(["--config", str(tmp_path / "out"), "--trust"])
     assert again.policy == ("las", "easy_here:policy", "sjf")
 
 
@@ -381,6 +381,28 @@ def test_of_a_training_run_the_scenario_is_taken(tmp_path: Path) -> None:
     file = tmp_path / "choices.json"
     file.write_text('{"scenario": {"cluster": "2x8"}, "training": {"total_timesteps": 5}, "test_windows": 3}')
     assert read_choices(["--policy", "fifo", "--config", str(tmp_path)]).scenario.cluster == "2x8"
+
+
+@pytest.mark.parametrize("choice", ["policy", "protocol"])
+@pytest.mark.parametrize("prefix", ["", "lookahead:"])
+def test_a_file_of_choices_names_no_code(
+    choice: str,
+    prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "named_in_a_file.py").write_text("from pathlib import Path\nPath('imported').touch()\n")
+    (tmp_path / "choices.json").write_text(json.dumps({choice: [f"{prefix}named_in_a_file:policy"]}))
+    monkeypatch.chdir(tmp_path)
+    assert main(["--config", "choices.json"]) == 2
+    assert "names code to import" in (error := capsys.readouterr().err)
+    assert "--trust" in error
+    assert not Path("imported").exists()
+    flagged = read_choices(["--config", "choices.json", f"--{choice}", "named_in_a_flag:policy"])
+    assert getattr(flagged, choice) == ("named_in_a_flag:policy",)
+    trusted = read_choices(["--config", "choices.json", "--trust"])
+    assert getattr(trusted, choice) == (f"{prefix}named_in_a_file:policy",)
 
 
 @pytest.mark.parametrize("policy", ["./mine.py:policy", ":policy"])

@@ -34,7 +34,7 @@ def test_an_agent_is_trained_from_another(tmp_path: Path, capsys: pytest.Capture
     assert "Mean JCT of the agent / initial (its initial policy)" in out
     kept = json.loads((second / "best" / "agent.json").read_text(encoding="utf-8"))["training"]
     assert (kept["init_from"], kept["weights"], kept["decisions_per_window"]) == (
-        str(first.resolve()),
+        first.name,  # no path of the machine
         ["price"],
         3,
     )

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import warnings
 from dataclasses import dataclass, field, replace
@@ -139,6 +140,16 @@ def test_an_error_costs_its_policy_alone(workloads: list[Workload], processes: i
     assert found["fifo"].equals(runner.simulate({"fifo": lambda: FIFO}, workloads[:2])["fifo"])
     assert [*found] == ["fifo"]
     assert re.match(r"window \d+: ZeroDivisionError: .* \(test_runner.py, line \d+\)", failed["bad"].why)
+
+
+def test_a_worker_that_dies_costs_its_policy_alone(workloads: list[Workload]) -> None:
+    """Whose worker died is found by a repetition alone."""
+    failed: dict[str, runner.Failure] = {}
+    makers: Any = {"fifo": lambda: FIFO, "dies": lambda: lambda view: os._exit(9)}
+    found = runner.simulate(makers, workloads[:1], processes=2, failed=failed)
+    assert [*found] == ["fifo"]
+    why = "window 0: its worker process ended without a result (out of memory, or killed)"
+    assert failed == {"dies": runner.Failure(why)}
 
 
 def test_the_gap_closed_is_reported(workloads: list[Workload], tables: dict[str, pd.DataFrame]) -> None:

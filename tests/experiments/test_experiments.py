@@ -233,6 +233,7 @@ def test_a_run_folder_has_all_files(tiny: Run) -> None:
     names = {
         "choices.json",
         "claims.json",
+        "journal.json",
         "status.json",
         "summary.json",
         "trials.csv",

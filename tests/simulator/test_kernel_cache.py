@@ -228,6 +228,35 @@ def test_without_a_folder_of_the_user_a_temporary_one_is_taken(
     assert str(os.getuid()) in _compile.cache_folder(tiny).parent.name
 
 
+def test_a_temporary_folder_that_others_can_write_to_is_refused(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled code in it is run: another user could have made the folder first, or write to it."""
+    (tiny / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tiny / "file"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tiny))
+    base = _compile.cache_folder(tiny).parent
+    assert base.stat().st_mode & 0o777 == 0o700
+    assert _compile.cache_folder(tiny).parent == base
+    uid = os.getuid()
+    for mode in (0o720, 0o702):
+        base.chmod(mode)
+        with pytest.raises(ValueError, match="only you can write to"):
+            _compile.cache_folder(tiny)
+    base.rename(tiny / "elsewhere")
+    (tiny / "elsewhere").chmod(0o700)
+    base.symlink_to(tiny / "elsewhere")
+    with pytest.raises(ValueError, match="only you can write to"):
+        _compile.cache_folder(tiny)
+    base.unlink()
+    base.mkdir(mode=0o700)
+    made = base.lstat()
+    fields = [*made[:4], uid + 1, *made[5:]]
+    monkeypatch.setattr(Path, "lstat", lambda path: os.stat_result(fields))
+    with pytest.raises(ValueError, match="only you can write to"):
+        _compile.cache_folder(tiny)
+
+
 def test_the_fingerprint_covers_exactly_the_sources(tiny: Path) -> None:
     seen = {_compile.fingerprint(tiny)}
     (tiny / "notes.txt").write_text("no source")
