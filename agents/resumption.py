@@ -240,7 +240,7 @@ def unpacked(content: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 def generator(state: Values) -> np.random.Generator:
     """Return a generator in a state."""
-    made = np.random.default_rng(0)
+    made = np.random.Generator(np.random.PCG64())
     made.bit_generator.state = state
     return made
 

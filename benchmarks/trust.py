@@ -187,6 +187,9 @@ def stopped(folder: Path, name: str, after_s: float) -> str:
 @contextmanager
 def started(folder: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start the training run in a folder, wait until it has a status, and end it at the end."""
+    for number in (signal.SIGINT, signal.SIGHUP):  # a process inherits what is ignored, as in the background
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     command = [sys.executable, *(flags or (*TRAINING, "--out", str(folder)))]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=ROOT, stdout=quiet, stderr=quiet) as run:
