@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, fault
 
@@ -79,6 +79,7 @@ Action = Start | Preempt | Resize | Throttle | Wait
 Policy = Callable[["View"], Action]
 
 Key = Literal["submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted"]
+KEY_WORDS: tuple[str, ...] = get_args(Key)
 Preemption = Literal["never", "by_order", "cost_aware"]
 
 
@@ -111,14 +112,25 @@ class Ranking:
         if any(wrong.values()):
             raise ChoiceError(Wrong(name, words[name], said) for name, said in wrong.items() if said)
 
-    @property
-    def is_oracle(self) -> bool:
-        """Whether it uses information that no scheduler has."""
-        return self.key.startswith("true_")
-
     def __call__(self, view: "View") -> Action:
         """Return the next action of this instant's scheduling pass."""
         return view.next_move(self)
+
+
+def needs_truth(ranking: object) -> bool:
+    """Return whether a ranking uses information that no scheduler has, whatever it says of itself.
+
+    ValueError for a subclass of Ranking and for a key that is not one of the known words: such an object could say one
+    thing here and another in the kernel.
+    """
+    if type(ranking) is not Ranking:
+        raise ValueError(
+            f"{type(ranking).__name__} is no Ranking: pass a Ranking itself, not an object of a subclass"
+        )
+    key: object = ranking.key
+    if type(key) is not str or key not in KEY_WORDS:
+        raise ValueError(f"key {str(key)!r} of a ranking: expected one of the words {', '.join(KEY_WORDS)}")
+    return key.startswith("true_")
 
 
 class RunsCompiled(ABC):

@@ -32,6 +32,7 @@ from gpu_cluster_gym.simulator.policy import (
     Throttle,
     Wait,
 )
+from gpu_cluster_gym.simulator.shadow import Shadow
 from gpu_cluster_gym.traces import unknown
 
 PLACEMENT_RULES = PLACEMENTS[:3]
@@ -123,7 +124,9 @@ class Source:
         self.rule: object = None  # the policy that asks the rule over moves step by step
         self.rule_memory = np.empty(0)  # and its memory
         self.room: object = None  # look-ahead's rollout buffers, created again where missing
-        self.shown = -1  # number of jobs in the view's arrays
+        self.shadow = Shadow(jobs)
+        self.copies: list[dict[str, Any]] = []  # the view's arrays by name, table by table
+        self.copied_at = -1  # instant of those copies
         self._errors: dict[str, tuple[int, np.ndarray]] = {}  # by reading: instant, errors
         self._progress_at = (-1, -1)
         self._progress = np.empty((2, 0))
@@ -134,6 +137,17 @@ class Source:
     def instant(self) -> int:
         """Number of instants so far."""
         return int(self._instant.item())
+
+    def forget_copies(self) -> None:
+        """Let the view copy its arrays again: the simulation has gone on."""
+        for table in self.copies:
+            table.clear()
+
+    def forget_old_copies(self) -> None:
+        """Let the view copy its arrays again if the kernel has moved on by itself."""
+        if self.copied_at != (instant := self._instant.item()):
+            self.copied_at = instant
+            self.forget_copies()
 
     @property
     def is_over(self) -> bool:
