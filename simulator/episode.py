@@ -168,9 +168,10 @@ class Episode:
 
     def advance(self, *, ticks: bool = True) -> bool:
         """Move to the next instant, or without ticks to the next event; return whether there was one."""
-        source_of(self._view).forget_copies()
         move = calls.advance if ticks else calls.advance_past_ticks
-        return bool(move(self.states, 0, self.jobs))
+        moved = bool(move(self.states, 0, self.jobs))
+        source_of(self._view).forget_old_copies()
+        return moved
 
     def why_not(self, action: object) -> str | None:
         """Return why an action is illegal now, or None."""

@@ -125,8 +125,9 @@ class Source:
         self.rule_memory = np.empty(0)  # and its memory
         self.room: object = None  # look-ahead's rollout buffers, created again where missing
         self.shadow = Shadow(jobs)
-        self.copies: list[dict[str, Any]] = []  # the view's arrays by name, table by table
-        self.copied_at = -1  # instant of those copies
+        self.of_jobs: dict[str, Any] = {}  # arrays of the view's table of jobs by name
+        self.copied: list[tuple[dict[str, Any], str]] = []  # copies of the record in the view's tables
+        self.copied_at = self.shown = -1  # instant of those copies; number of jobs in the table
         self._errors: dict[str, tuple[int, np.ndarray]] = {}  # by reading: instant, errors
         self._progress_at = (-1, -1)
         self._progress = np.empty((2, 0))
@@ -139,15 +140,20 @@ class Source:
         return int(self._instant.item())
 
     def forget_copies(self) -> None:
-        """Let the view copy its arrays again: the simulation has gone on."""
-        for table in self.copies:
-            table.clear()
+        """Let the view copy the record again: an action may have changed it."""
+        if self.copied:
+            for table, name in self.copied:
+                table.pop(name, None)
+            self.copied.clear()
 
     def forget_old_copies(self) -> None:
-        """Let the view copy its arrays again if the kernel has moved on by itself."""
+        """Let the view copy again what a later instant may have changed."""
         if self.copied_at != (instant := self._instant.item()):
             self.copied_at = instant
             self.forget_copies()
+            if self.shown != (arrived := self._arrived.item()):
+                self.shown = arrived
+                self.of_jobs.clear()
 
     @property
     def is_over(self) -> bool:

@@ -54,6 +54,7 @@ class Column:
             shown = source.shadow.column(self.field, source.arrived)
         else:
             shown = snapshot(source.state.array(self.field)[: getattr(source.state, entities.count)])
+            source.copied.append((entities.__dict__, self.name))
         entities.__dict__[self.name] = shown
         return shown
 
@@ -180,7 +181,7 @@ class View:
         self._gpus, self._nodes, self._jobs = Gpus(), Nodes(), Jobs()
         for entities in (self._gpus, self._nodes, self._jobs):
             attach(entities, source)
-            source.copies.append(entities.__dict__)
+        source.of_jobs = self._jobs.__dict__
 
     @property
     def jobs(self) -> Jobs:

@@ -97,7 +97,7 @@ class Workload:
     @cached_property
     def physics(self) -> Physics:
         """Interactions of the jobs."""
-        return physics_of(self.jobs, self.cluster, self.scenario)
+        return physics_of(self.cluster, self.scenario)
 
     def results(self, episode: Episode) -> pd.DataFrame:
         """Return the results table of a finished episode; ValueError if jobs are unfinished.
@@ -185,12 +185,12 @@ def _named_predictor(name: str) -> History:
     return read(PREDICTORS / f"{name}.json")
 
 
-def physics_of(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> Physics:
+def physics_of(machines: Cluster, scenario: Scenario) -> Physics:
     """Return the interactions of jobs on a cluster; cores may be allocated without affecting speed."""
     parts = scenario.parts
     return Physics(
         **acting(scenario, parts),
-        cores=gives_out_cores(jobs, parts),
+        cores=gives_out_cores(parts),
         bandwidth="bandwidth" in parts,
         links="links" in parts,
         typed="gpu_types" in parts and len({*machines.types, GPU_TYPES[0]}) > 1,
@@ -261,9 +261,9 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TR
             table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs taken out, since cpu_jobs is off"
         )
     jobs = jobs_array(table, machines, scenario.parts)
-    physics = physics_of(jobs, machines, scenario)
+    physics = physics_of(machines, scenario)
     infeasible = _infeasible(jobs, machines, scenario, physics)
-    if infeasible.any():  # cores depend on the jobs that are left, so these are laid out again
+    if infeasible.any():
         return prepare(_without_infeasible(table, infeasible, scenario, machines), scenario, window=window)
     physics.check(scenario.placement)
     if scenario.target_load is not None:
