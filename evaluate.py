@@ -71,6 +71,9 @@ class Evaluation:
     """Write report.html, a self-contained page; implies --record."""
     perfetto: bool = False
     """Write a trace of each episode for ui.perfetto.dev; implies --record."""
+    audit: bool = False
+    """Do not score the policies but test whether they act on what nobody can know yet: random workloads that differ
+    only later must lead to the same decisions until then. Prints one line a policy; exit code 1 at a leak."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
     resume: str | None = None
@@ -98,6 +101,9 @@ def main(args: Sequence[str] | None = None) -> int:
 def work(args: Sequence[str]) -> None:
     """Score policies, judge agents or check a paper; ValueError for invalid choices."""
     evaluation = read_choices(args)
+    if evaluation.audit:
+        audit(evaluation)
+        return
     if evaluation.protocol:
         evaluation, found = candidates_of(evaluation, choices.asked_for(args, Evaluation))
         what, fill = judgement(evaluation, found)
@@ -133,6 +139,21 @@ def work(args: Sequence[str]) -> None:
         print(f"Equal to {evaluation.again} to the last bit.")
 
 
+def audit(evaluation: Evaluation) -> None:
+    """Audit the policies and print a line for each; SystemExit with code 1 at a leak."""
+    from gpu_cluster_gym.agents.resolve import each_once
+    from gpu_cluster_gym.evaluation.audit import audit
+
+    policies = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
+    makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
+    with working("compiling the simulator"):
+        results = audit(makers, seed=evaluation.scenario.seed, done=partial(print, flush=True))
+    if untried := [each.name for each in results if not each.pairs]:
+        raise ValueError(f"no pair could be tried with {', '.join(untried)}: see the reason above")
+    if any(each.leaks for each in results):
+        sys.exit(1)
+
+
 def read_choices(args: Sequence[str]) -> Evaluation:
     """Return the choices of a command line."""
     for name in ("resume", "again"):
@@ -147,6 +168,8 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         )
     if evaluation.records and (evaluation.protocol or not evaluation.policy):
         raise ValueError("--record, --report and --perfetto require --policy, without --protocol")
+    if evaluation.audit and not evaluation.policy:
+        raise ValueError("--audit requires --policy: it tests policies, agents by their folders included")
     if evaluation.scenario.full_trace and (evaluation.windows or evaluation.protocol):
         other = "--windows" if evaluation.windows else "--protocol, which needs windows"
         raise ValueError(f"--full-trace replays the trace as one episode: drop it or {other}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpu_cluster_gym import traces
 from gpu_cluster_gym.simulator.cluster import Cluster
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.history import History, records_of
@@ -37,11 +38,10 @@ from gpu_cluster_gym.simulator.policy import (
     Start,
     Throttle,
     Wait,
-    require_exact,
+    needs_truth,
 )
 from gpu_cluster_gym.simulator.source import Source, adopt, seat_of, source_of
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.traces import stream
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.account import Account
@@ -105,12 +105,12 @@ class Episode:
         refuse_infeasible_jobs(self.states, self.jobs, cluster)
         self.set_levels(levels)
         self.histories = records_of(history, self.jobs, self.states)
-        self.view = View(Source(self.states, self.jobs, stream(seed, "view"), self.histories))
+        self._view = View(Source(self.states, self.jobs, traces.stream(seed, "view"), self.histories))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state from which a copy continues exactly as this episode; the rest is derived again."""
-        source = source_of(self.view)
-        own = {name: value for name, value in vars(self).items() if name not in ("state", "view")}
+        source = source_of(self._view)
+        own = {name: value for name, value in vars(self).items() if name not in ("state", "_view")}
         asked = (source.moves, source.moves_at, source.rule, source.rule_memory)
         return own | {"rng": source.rng, "asked": asked}
 
@@ -129,7 +129,7 @@ class Episode:
         source = Source(self.states, self.jobs, rng, self.histories)
         source.moves, source.moves_at, source.rule, memory = asked
         source.rule_memory = typed(memory, memory_dtype(size))
-        self.view = View(source)
+        self._view = View(source)
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
         """Set the limits between a ranking's levels, before the first job starts; ValueError for too many."""
@@ -139,9 +139,15 @@ class Episode:
         self.state.limits[: len(levels)] = levels
 
     @property
+    def view(self) -> View:
+        """A scheduler's view; what it has copied before is copied again."""
+        source_of(self._view).forget_copies()
+        return self._view
+
+    @property
     def done(self) -> bool:
         """Whether every job has ended."""
-        return source_of(self.view).is_over
+        return source_of(self._view).is_over
 
     @property
     def fastest_s(self) -> np.ndarray:
@@ -158,23 +164,26 @@ class Episode:
     @property
     def nothing_pending(self) -> bool:
         """Whether no event is due: no completion, no arrival."""
-        return self.view.nothing_pending
+        return self._view.nothing_pending
 
     def advance(self, *, ticks: bool = True) -> bool:
         """Move to the next instant, or without ticks to the next event; return whether there was one."""
         move = calls.advance if ticks else calls.advance_past_ticks
-        return bool(move(self.states, 0, self.jobs))
+        moved = bool(move(self.states, 0, self.jobs))
+        source_of(self._view).forget_old_copies()
+        return moved
 
     def why_not(self, action: object) -> str | None:
         """Return why an action is illegal now, or None."""
-        return self.view.why_not(action)
+        return self._view.why_not(action)
 
     def apply(self, action: Action) -> None:
         """Carry out an action; ValueError says why it is illegal."""
-        if isinstance(action, Wait) and source_of(self.view).wait(action.seconds):
+        if isinstance(action, Wait) and source_of(self._view).wait(action.seconds):
             return
         if reason := self.why_not(action):
-            raise ValueError(f"at {self.view.now:g} s: {reason}")
+            raise ValueError(f"at {self._view.now:g} s: {reason}")
+        source_of(self._view).forget_copies()
         match action:
             case Start(job, placement):
                 calls.start_as(self.states, 0, self.jobs, job, seat_of(placement))
@@ -291,8 +300,7 @@ def run(
     if account:
         account.begin(episode)
     if isinstance(policy, Ranking):
-        require_exact(policy)
-        if policy.is_oracle and not oracle:
+        if needs_truth(policy) and not oracle:
             raise ValueError(
                 f"a ranking by {policy.key!r} requires hidden data: the policy's name must end in _oracle"
             )
@@ -304,7 +312,14 @@ def run(
         and episode.run_compiled(policy, account)
     ):
         return episode
-    ask = asking(policy, episode)
+    with traces.asking():
+        ask_to_the_end(asking(policy, episode), episode, account)
+    episode.fits[:] = episode.jobs["fitted"]
+    return episode
+
+
+def ask_to_the_end(ask: Callable[[], Action], episode: Episode, account: "Account | None") -> None:
+    """Ask for actions and carry them out until every job has ended."""
     waits = Wait()
     while not episode.done:
         if not episode.advance(ticks=account is not None or waits.ticks):
@@ -315,5 +330,3 @@ def run(
         episode.apply(waits := action)
         if account:
             account.note(episode)
-    episode.fits[:] = episode.jobs["fitted"]
-    return episode

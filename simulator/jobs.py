@@ -33,10 +33,10 @@ def jobs_array(table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str])
     if "locality" not in physics:  # parameter servers exchange in any case
         jobs["sync_gb"][jobs["servers"] == 0] = 0.0
     if "user" in table:
-        jobs["user"] = np.unique(table["user"].astype(str), return_inverse=True)[1]
+        jobs["user"] = by_first_submission(table["user"].astype(str).to_numpy())
     if "bandwidth" in physics:
         jobs["gbs_each"] = table["bandwidth_gbs"] / np.maximum(asked, 1)
-    jobs["cores_each"] = cores_asked(jobs, table, cluster, given_out=gives_out_cores(jobs, physics))
+    jobs["cores_each"] = cores_asked(jobs, table, cluster, given_out=gives_out_cores(physics))
     whole = jobs["active_ms"] + jobs["idle_ms"]
     jobs["gpu_s"] = whole / 1000
     jobs["gpu_utilization"] = jobs["active_ms"] / np.where(whole > 0, whole, 1.0)
@@ -61,10 +61,19 @@ def as_simulated(
     return np.where(jobs["num_gpus"] > 0, cells, 0) if column.gpus_only else cells
 
 
-def gives_out_cores(jobs: np.ndarray, physics: frozenset[str]) -> bool:
-    """Return whether cores are allocated: they determine speed, or some jobs or parameter servers run on them."""
-    on_cores = (jobs["num_gpus"] == 0) | (jobs["servers"] > 0) | (jobs["cpu_slowdown"] > 0)
-    return "cores" in physics or bool(on_cores.any())
+def by_first_submission(names: np.ndarray) -> np.ndarray:
+    """Return a number for each name, 0 for the first: it does not depend on names that come later."""
+    _, first, of_each = np.unique(names, return_index=True, return_inverse=True)
+    numbers: np.ndarray = np.argsort(np.argsort(first))[of_each]
+    return numbers
+
+
+def gives_out_cores(physics: frozenset[str]) -> bool:
+    """Return whether cores are allocated: they determine speed, or jobs or parameter servers may run on them.
+
+    Whether one does, now or later, makes no difference: nobody can know of the jobs to come.
+    """
+    return bool(physics & {"cores", "cpu_jobs", "elastic"})
 
 
 def add_types(jobs: np.ndarray, table: "pd.DataFrame", cluster: Cluster, physics: frozenset[str]) -> None:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, fault
 
@@ -79,6 +79,7 @@ Action = Start | Preempt | Resize | Throttle | Wait
 Policy = Callable[["View"], Action]
 
 Key = Literal["submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted"]
+KEY_WORDS: tuple[str, ...] = get_args(Key)
 Preemption = Literal["never", "by_order", "cost_aware"]
 
 
@@ -111,23 +112,24 @@ class Ranking:
         if any(wrong.values()):
             raise ChoiceError(Wrong(name, words[name], said) for name, said in wrong.items() if said)
 
-    @property
-    def is_oracle(self) -> bool:
-        """Whether it uses information that no scheduler has."""
-        return self.key.startswith("true_")
-
     def __call__(self, view: "View") -> Action:
         """Return the next action of this instant's scheduling pass."""
         return view.next_move(self)
 
 
-def require_exact(ranking: Ranking) -> None:
-    """Raise ValueError for a subclass of `Ranking`, or of `str` as its key, which could deny to be an oracle."""
-    if type(ranking) is not Ranking or type(ranking.key) is not str:
+def needs_truth(ranking: object) -> bool:
+    """Return whether a ranking uses information that no scheduler has, whatever it says of itself.
+
+    ValueError for a subclass of Ranking and for a key that is not one of the known words: such an object could say one
+    thing here and another in the kernel.
+    """
+    key: object = getattr(ranking, "key", None)
+    if type(ranking) is not Ranking or type(key) is not str or key not in KEY_WORDS:
         raise ValueError(
-            "a ranking must be a Ranking whose key is a str, not of a subclass of these: make a Ranking, or a policy "
-            "that is a function of the view"
+            "a ranking must be a Ranking whose key is a str, not of a subclass of these, and one of "
+            f"{', '.join(KEY_WORDS)}, got {type(ranking).__name__} with key {str(key)!r}"
         )
+    return key.startswith("true_")
 
 
 class RunsCompiled(ABC):

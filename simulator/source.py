@@ -32,6 +32,7 @@ from gpu_cluster_gym.simulator.policy import (
     Throttle,
     Wait,
 )
+from gpu_cluster_gym.simulator.shadow import Shadow
 from gpu_cluster_gym.traces import unknown
 
 PLACEMENT_RULES = PLACEMENTS[:3]
@@ -123,7 +124,10 @@ class Source:
         self.rule: object = None  # the policy that asks the rule over moves step by step
         self.rule_memory = np.empty(0)  # and its memory
         self.room: object = None  # look-ahead's rollout buffers, created again where missing
-        self.shown = -1  # number of jobs in the view's arrays
+        self.shadow = Shadow(jobs)
+        self.of_jobs: dict[str, Any] = {}  # arrays of the view's table of jobs by name
+        self.copied: list[tuple[dict[str, Any], str]] = []  # copies of the record in the view's tables
+        self.copied_at = self.shown = -1  # instant of those copies; number of jobs in the table
         self._errors: dict[str, tuple[int, np.ndarray]] = {}  # by reading: instant, errors
         self._progress_at = (-1, -1)
         self._progress = np.empty((2, 0))
@@ -134,6 +138,22 @@ class Source:
     def instant(self) -> int:
         """Number of instants so far."""
         return int(self._instant.item())
+
+    def forget_copies(self) -> None:
+        """Let the view copy the record again: an action may have changed it."""
+        if self.copied:
+            for table, name in self.copied:
+                table.pop(name, None)
+            self.copied.clear()
+
+    def forget_old_copies(self) -> None:
+        """Let the view copy again what a later instant may have changed."""
+        if self.copied_at != (instant := self._instant.item()):
+            self.copied_at = instant
+            self.forget_copies()
+            if self.shown != (arrived := self._arrived.item()):
+                self.shown = arrived
+                self.of_jobs.clear()
 
     @property
     def is_over(self) -> bool:

@@ -2,39 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from gpu_cluster_gym.simulator import measurements
 from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
-from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start, require_exact
+from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start, needs_truth
+from gpu_cluster_gym.simulator.shadow import snapshot
 from gpu_cluster_gym.simulator.source import Part, Source, attach, source_of
 from gpu_cluster_gym.traces import COLUMNS, did_you_mean
-
-
-class _Lender:
-    """The owner of a lent array's memory: it holds the address and nothing else."""
-
-    __slots__ = ("__array_interface__", "__weakref__")
-
-    __array_interface__: dict[str, Any]
-
-
-_LENT: WeakKeyDictionary[_Lender, np.ndarray] = WeakKeyDictionary()  # keeps lent arrays alive
-
-
-def lend(array: np.ndarray) -> np.ndarray:
-    """Return a read-only array on the same memory, whose base is no array.
-
-    This is the one place where the simulator's memory reaches a policy. An ordinary read-only array would lead to the
-    whole record by its `base`; this one leads nowhere.
-    """
-    lender = _Lender()
-    where = array.__array_interface__
-    lender.__array_interface__ = where | {"data": (where["data"][0], True)}
-    _LENT[lender] = array
-    return np.asarray(lender)
 
 
 class Entities:
@@ -53,9 +29,9 @@ class Entities:
 
 
 class Column:
-    """A field of the jobs, or of the record over jobs, GPUs or nodes, shown as an array.
+    """A field of the jobs, or of the record over jobs, GPUs or nodes, shown as a copy.
 
-    The array follows the simulator's memory, so it is made once for each table.
+    The copy is made once for each table; a table lasts until the simulation goes on.
     """
 
     def __init__(self, origin: Literal["job", "state"], field: str, meaning: str) -> None:
@@ -74,8 +50,11 @@ class Column:
         source = source_of(entities)
         if isinstance(source, Part):
             return (source.declared if self.origin == "job" else source.present)(self.field)
-        field = source.jobs[self.field] if self.origin == "job" else source.state.array(self.field)
-        shown = lend(field[: getattr(source.state, entities.count)])
+        if self.origin == "job":
+            shown = source.shadow.column(self.field, source.arrived)
+        else:
+            shown = snapshot(source.state.array(self.field)[: getattr(source.state, entities.count)])
+            source.copied.append((entities.__dict__, self.name))
         entities.__dict__[self.name] = shown
         return shown
 
@@ -188,10 +167,10 @@ class Nodes(Entities):
 class View:
     """The current state of an episode, without the future: jobs that have arrived, GPUs, nodes, and the clock.
 
-    `view.jobs.num_gpus[job]`, `view.gpus.free_memory_gib[gpu]`, `view.nodes.free_cores[node]` are read-only arrays that
-    follow the simulation. Nothing that attributes lead to from here, the `base` of arrays included, holds the truth or
-    can change the simulation. Searching the interpreter's memory, or private names of the simulator's modules, is not
-    prevented.
+    `view.jobs.num_gpus[job]`, `view.gpus.free_memory_gib[gpu]`, `view.nodes.free_cores[node]` are read-only copies;
+    read them again after an action. Nothing that attributes lead to from here, the `base` of arrays and the memory
+    around them included, holds the truth or can change the simulation. Searching the interpreter's memory, or private
+    names of the simulator's modules, is not prevented (see SECURITY.md).
     """
 
     __slots__ = ("__weakref__", "_gpus", "_jobs", "_nodes")
@@ -202,14 +181,12 @@ class View:
         self._gpus, self._nodes, self._jobs = Gpus(), Nodes(), Jobs()
         for entities in (self._gpus, self._nodes, self._jobs):
             attach(entities, source)
+        source.of_jobs = self._jobs.__dict__
 
     @property
     def jobs(self) -> Jobs:
         """Arrays over the jobs that have arrived."""
-        source = source_of(self)
-        if source.shown != source.arrived:
-            source.shown, self._jobs = source.arrived, Jobs()
-            attach(self._jobs, source)
+        source_of(self).forget_old_copies()
         return self._jobs
 
     def jobs_of(self, some: Sequence[int] | np.ndarray) -> Jobs:
@@ -221,11 +198,13 @@ class View:
     @property
     def gpus(self) -> Gpus:
         """Arrays over the GPUs."""
+        source_of(self).forget_old_copies()
         return self._gpus
 
     @property
     def nodes(self) -> Nodes:
         """Arrays over the nodes."""
+        source_of(self).forget_old_copies()
         return self._nodes
 
     @property
@@ -370,9 +349,8 @@ class View:
 
 
 def _honest(ranking: Ranking) -> Ranking:
-    """Return a ranking that needs no truth; ValueError for one that does, or that could deny it."""
-    require_exact(ranking)
-    if ranking.is_oracle:
+    """Return a ranking that needs no truth; ValueError for one that does."""
+    if needs_truth(ranking):
         raise ValueError(
             f"a ranking by {ranking.key!r} requires hidden data, which a view does not show: make the policy a Ranking "
             "itself, in a module whose name ends in _oracle"

@@ -13,6 +13,7 @@ if __name__ != "gpu_cluster_gym.traces":
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from gpu_cluster_gym.traces._asking import asking, refuse_while_asking
 from gpu_cluster_gym.traces._columns import COLUMNS, Column
 from gpu_cluster_gym.traces._fill import (
     ERRORS,
@@ -50,6 +51,7 @@ __all__ = [
     "WORKER_CORES",
     "Column",
     "TraceError",
+    "asking",
     "available",
     "check",
     "did_you_mean",
@@ -62,6 +64,7 @@ __all__ = [
     "names",
     "plug_ins",
     "provider",
+    "refuse_while_asking",
     "runs",
     "seed_from",
     "speed_on",
@@ -90,5 +93,6 @@ def load(
 
     TraceError for a file that cannot be read, ValueError for an unknown name.
     """
+    refuse_while_asking("a trace")
     table: pd.DataFrame = find("traces", name or "generic", "trace")(file, seed=seed, jobs=jobs)
     return table

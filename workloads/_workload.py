@@ -68,9 +68,12 @@ class Workload:
         return np.zeros((len(self.jobs), NUM_TERMS))
 
     @cached_property
-    def _fastest_s(self) -> np.ndarray:
-        """Lower bound on each job's completion time, s."""
-        return self.episode().fastest_s
+    def _untouched(self) -> tuple[np.ndarray, dict[str, bytes]]:
+        """Lower bound on each job's completion time, s, and the fingerprints of a new episode."""
+        from gpu_cluster_gym.simulator.fingerprint import fingerprints
+
+        episode = self.episode()
+        return episode.fastest_s, fingerprints(episode)
 
     def episode(self, rows: int = 2) -> Episode:
         """Return a new episode of this workload with `rows` records."""
@@ -94,21 +97,36 @@ class Workload:
     @cached_property
     def physics(self) -> Physics:
         """Interactions of the jobs."""
-        return physics_of(self.jobs, self.cluster, self.scenario)
+        return physics_of(self.cluster, self.scenario)
 
     def results(self, episode: Episode) -> pd.DataFrame:
-        """Return the results table of a finished episode; ValueError if jobs are unfinished."""
+        """Return the results table of a finished episode; ValueError if jobs are unfinished.
+
+        RuntimeError where what no policy may change did change: the jobs, the machines, the rules.
+        """
         from gpu_cluster_gym.simulator import results
 
+        self._refuse_changed(episode)
         self._refuse_impossible(episode)
         number, seed = self.window.number, self.scenario.seed
         return results.of_episode(self.table, episode.state, window=number, seed=seed)
+
+    def _refuse_changed(self, episode: Episode) -> None:
+        """Raise RuntimeError where constants of the episode are not as they were at its start."""
+        from gpu_cluster_gym.simulator.fingerprint import fingerprints
+
+        now = fingerprints(episode)
+        if changed := [name for name, digest in self._untouched[1].items() if now[name] != digest]:
+            raise RuntimeError(
+                f"{' and '.join(changed)} of window {self.window.number} must not change during an episode, but did: "
+                "the policy wrote into the simulator's memory (let it read its view only; see SECURITY.md)"
+            )
 
     def _refuse_impossible(self, episode: Episode) -> None:
         """Raise RuntimeError where a job finished faster than possible."""
         count = len(self.jobs)
         finish_s = episode.state.finish_s[:count]
-        took_s, least_s = finish_s - self.jobs["submit_s"], self._fastest_s
+        took_s, least_s = finish_s - self.jobs["submit_s"], self._untouched[0]
         of_clock = 4 * np.spacing(finish_s)  # after years the clock itself is rounded more coarsely
         wrong = np.flatnonzero(took_s < least_s * (1 - ROUNDING) - ROUNDING - of_clock)
         if len(wrong):
@@ -129,6 +147,7 @@ def cached(maxsize: int) -> Callable[[F], F]:
 
         @wraps(function)
         def found(scenario: Scenario, *rest: Any) -> Any:
+            traces.refuse_while_asking("a table of jobs")
             named = (getattr(scenario, name) for name in FILES)
             return known(tuple(_stamp(Path(name)) if name else None for name in named), scenario, *rest)
 
@@ -166,12 +185,12 @@ def _named_predictor(name: str) -> History:
     return read(PREDICTORS / f"{name}.json")
 
 
-def physics_of(jobs: np.ndarray, machines: Cluster, scenario: Scenario) -> Physics:
+def physics_of(machines: Cluster, scenario: Scenario) -> Physics:
     """Return the interactions of jobs on a cluster; cores may be allocated without affecting speed."""
     parts = scenario.parts
     return Physics(
         **acting(scenario, parts),
-        cores=gives_out_cores(jobs, parts),
+        cores=gives_out_cores(parts),
         bandwidth="bandwidth" in parts,
         links="links" in parts,
         typed="gpu_types" in parts and len({*machines.types, GPU_TYPES[0]}) > 1,
@@ -185,6 +204,7 @@ def load(
 
     ValueError lists the names.
     """
+    traces.refuse_while_asking("a trace")
     if trace is None or trace in traces.names():
         return traces.load(trace, file, seed=seed, jobs=jobs)
     known = traces.available("workloads")
@@ -232,6 +252,7 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TR
 
     Jobs that the empty cluster could never hold are dropped where the scenario says so; else ValueError lists them.
     """
+    traces.refuse_while_asking("a workload")
     if scenario.shift is not None:
         return shifted(prepare(table, replace(scenario, shift=None), window=window), scenario.shift)
     machines = cluster(scenario.cluster_name)
@@ -240,9 +261,9 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TR
             table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs taken out, since cpu_jobs is off"
         )
     jobs = jobs_array(table, machines, scenario.parts)
-    physics = physics_of(jobs, machines, scenario)
+    physics = physics_of(machines, scenario)
     infeasible = _infeasible(jobs, machines, scenario, physics)
-    if infeasible.any():  # cores depend on the jobs that are left, so these are laid out again
+    if infeasible.any():
         return prepare(_without_infeasible(table, infeasible, scenario, machines), scenario, window=window)
     physics.check(scenario.placement)
     if scenario.target_load is not None:

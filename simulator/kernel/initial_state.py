@@ -112,13 +112,20 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
 
 
 def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
-    """Assign request classes (GPUs, cores, memory level) and a stretch of the queue to each."""
+    """Assign request classes (GPUs, cores, memory level), by first submission, and a stretch of the queue to each."""
     level = np.searchsorted(s.level_memory[: s.num_levels], jobs["gpu_memory_gib"])
     if s.cpu_limited:
         jobs["cores_each"] = np.maximum(jobs["cores_each"], MIN_CORES)
     cores = jobs["cores_each"] * s.cpu_limited
-    _, jobs["request_class"], counts = np.unique(
-        np.stack([jobs["num_gpus"], level, cores]), axis=1, return_inverse=True, return_counts=True
+    _, first, of_each, counts = np.unique(
+        np.stack([jobs["num_gpus"], level, cores]),
+        axis=1,
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
     )
+    by_submission = np.argsort(first)  # the numbers of the first jobs do not depend on later ones
+    jobs["request_class"] = np.argsort(by_submission)[of_each]
+    counts = counts[by_submission]
     s.num_classes = len(counts)
     s.queue_start[: len(counts)] = np.cumsum(counts) - counts

@@ -29,7 +29,9 @@ def test_a_signal_ends_a_command_with_its_code(
         except KeyboardInterrupt as stop:
             raise stopping.with_message(stop, "interrupted in the middle") from None
 
-    before = signal.signal(number, signal.default_int_handler)  # it is ignored where tests run in the background
+    before = signal.signal(
+        number, signal.default_int_handler
+    )  # it is ignored where tests run in the background
     try:
         assert command.run("test", work, []) == code
         assert "interrupted in the middle" in capsys.readouterr().err

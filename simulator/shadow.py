@@ -1,0 +1,37 @@
+"""Columns that policies see, in memory of their own: nothing that is hidden lies next to them."""
+
+import numpy as np
+
+LEAST = 64  # jobs for which a column has room at first
+
+
+class Shadow:
+    """Columns of the jobs that have arrived, filled as they arrive.
+
+    A policy may read beyond the end of an array, or follow its `base`: it finds copies of what it is shown, and zeros.
+    What it writes there changes nothing but these copies.
+    """
+
+    def __init__(self, jobs: np.ndarray) -> None:
+        """Show these jobs; none has arrived."""
+        self._jobs = jobs
+        self._columns: dict[str, tuple[np.ndarray, int]] = {}  # memory, and the number of jobs in it
+
+    def column(self, field: str, arrived: int) -> np.ndarray:
+        """Return a field of the first jobs, read-only."""
+        truth = self._jobs[field]
+        memory, known = self._columns.get(field, (np.zeros(LEAST, truth.dtype), 0))
+        if known < arrived:
+            if arrived > len(memory):
+                memory = np.concatenate([memory[:known], np.zeros(2 * arrived - known, truth.dtype)])
+            memory.flags.writeable = True
+            memory[known:arrived] = truth[known:arrived]
+            memory.flags.writeable = False
+            self._columns[field] = memory, arrived
+        return memory[:arrived]
+
+
+def snapshot(array: np.ndarray) -> np.ndarray:
+    """Return a copy that nobody can write."""
+    copied: np.ndarray = np.frombuffer(array.tobytes(), array.dtype)
+    return copied
