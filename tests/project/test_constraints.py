@@ -1,4 +1,4 @@
-"""Versions that `make` installs are pinned, within the bounds of pyproject.toml, and locked by hash for all platforms."""
+"""Versions that `make` installs are pinned within the bounds of pyproject.toml, and locked by hash for all systems."""
 
 import re
 import tomllib
