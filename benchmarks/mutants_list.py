@@ -263,7 +263,7 @@ MUTANTS = (
         "evaluation/test_lower_bound",
         ("a bound above the best schedule", "- submit_s + least_s / 2", "- submit_s + least_s"),
         ("a bound without start-up", "return float(startup_s.mean()) + best", "return best"),
-        ("the largest work is served first", "by_remaining=False)", "by_remaining=True)"),
+        ("moments of serving the least remaining work", "by_remaining=False)", "by_remaining=True)"),
     ),
     *in_file(
         "agents/slot_ppo.py",
@@ -339,7 +339,7 @@ MUTANTS = (
             '_NOT_IN_A_NUMBER = re.compile(r"[^0-9eE+._\\-\\s]")',
         ),
         (
-            "notes are lost",
+            "a blank line is named by the line after it",
             "            raise TraceError(file, blank, None,",
             "            raise TraceError(file, line, None,",
         ),

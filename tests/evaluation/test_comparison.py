@@ -47,6 +47,12 @@ def test_the_same_seed_gives_the_same_interval() -> None:
     assert compare(*pair, seed=5) == compare(*pair, seed=5)
 
 
+def test_another_seed_draws_other_resamples() -> None:
+    ratios = np.random.default_rng(1).lognormal(sigma=0.3, size=20)
+    pair = summary(*ratios), summary(*np.ones(20))
+    assert compare(*pair, seed=5).low != compare(*pair, seed=6).low
+
+
 def test_one_window_gives_a_ratio_and_no_interval() -> None:
     result = compare(summary(3), summary(4))
     assert result.ratio == 0.75

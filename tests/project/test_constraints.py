@@ -59,7 +59,9 @@ def test_what_is_locked_has_its_hashes_and_no_address(name: str) -> None:
 
 
 def test_all_pins_but_that_of_torch_are_locked() -> None:
-    versions = dict(need.split("==") for need in locked("docs.txt"))
+    versions = {
+        canonicalize_name(name): pin for name, pin in (need.split("==") for need in locked("docs.txt"))
+    }
     assert {name: version for name, version in PINNED.items() if versions.get(name) != version} == {
         "torch": PINNED["torch"]
     }

@@ -1,6 +1,7 @@
 """Each fault of `benchmarks.mutants` can still be planted, where some test looks."""
 
-from benchmarks.mutants import MUTANTS, planted
+from benchmarks.mutants import planted
+from benchmarks.mutants_list import MUTANTS
 from tests.conftest import ROOT
 
 
