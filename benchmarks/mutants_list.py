@@ -31,7 +31,6 @@ MUTANTS = (
         f"{KERNEL}/cluster/pausing.py",
         "simulator/test_worked simulator/test_failures",
         ("a pause is not counted", "    s.preemptions[job] += 1\n", ""),
-        ("a pause saves nothing", "    note_saved(s, job)\n    release", "    release"),
         ("a pause lasts as long as a load", "s.clock + jobs[job].pause_s", "s.clock + jobs[job].load_s"),
         ("a pause starts no load", "    s.saved[job] = 1\n", ""),
     ),
