@@ -195,7 +195,7 @@ MUTANTS = (
     ),
     *in_file(
         f"{KERNEL}/rankings/cost_aware.py",
-        "policies/test_search policies/test_baselines",
+        "policies/test_victims",
         ("many victims are worth their sum", "return left / (end - first) / cost", "return left / cost"),
         ("overheads have no weight", "cost += margin * overhead_of(jobs, s.victims[k])", "cost += 0.0"),
         ("victims in vain", "if have - spare >= wanted:", "if have - spare > wanted:"),
