@@ -12,7 +12,7 @@ if not __package__:  # run as a script, where the package may not be installed
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
-from gpu_cluster_gym.evaluation.command import progress, working
+from gpu_cluster_gym.evaluation.command import processors, progress, working
 from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
 from gpu_cluster_gym.workloads import Scenario
@@ -60,7 +60,7 @@ class Evaluation:
     """Number of test windows; default: 20, or 100 with --protocol; fewer if the trace has fewer. With --paper: number
     of trials."""
     processes: int = choice(1, least=1)
-    """CPU cores to use. Results do not depend on their number."""
+    """CPU cores to use, at most those available. Results do not depend on their number."""
     workload: str | None = None
     """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it."""
     out: str | None = None
@@ -177,7 +177,7 @@ def read_choices(args: Sequence[str]) -> Evaluation:
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
         raise ValueError(f"--paper has its own workloads: drop {', '.join(map(flag, changed))}")
-    return evaluation
+    return replace(evaluation, processes=processors(evaluation.processes))
 
 
 def stored_choices(args: Sequence[str], name: str, folder: Path) -> Evaluation:
@@ -198,7 +198,7 @@ def stored_choices(args: Sequence[str], name: str, folder: Path) -> Evaluation:
         raise ValueError(f"the run in {folder} has not finished: continue it with --resume {folder}")
     evaluation = changed(Evaluation(), choices.from_file(folder, Evaluation) | asked | given)
     refuse_code(evaluation, folder, given)
-    return evaluation
+    return replace(evaluation, processes=processors(evaluation.processes))
 
 
 def refuse_code(evaluation: Evaluation, file: str | Path, given: "Mapping[str, Any]") -> None:

@@ -1,6 +1,5 @@
 """Train a scheduling agent by reinforcement learning; score it on test windows."""
 
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import check_installed
 from gpu_cluster_gym.agents.training import KINDS, MovesTraining, SteerTraining, Training, usual
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
-from gpu_cluster_gym.evaluation.command import progress
+from gpu_cluster_gym.evaluation.command import processors, progress
 from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import check, choice, flag
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
@@ -57,7 +56,7 @@ class Run:
     test_windows: int = choice(100, least=1)
     """Number of held-out test windows, which are not used for training or model selection."""
     processes: int | None = choice(None, least=1)
-    """CPU cores to use; default: all. Results do not depend on their number."""
+    """CPU cores to use, at most those available; default: all. Results do not depend on their number."""
     workload: str | None = None
     """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it."""
     track: Literal["wandb", "mlflow"] | None = None
@@ -113,7 +112,7 @@ def read_choices(args: Sequence[str]) -> Run:
         raise ValueError(
             "--full-trace is not for training, which requires windows of a trace (drop --full-trace)"
         )
-    return run
+    return replace(run, processes=run.processes and processors(run.processes))
 
 
 def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
@@ -197,7 +196,7 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
 
     before = "drawing windows and simulating the heuristics"
     with progress("training", training.total_timesteps, before=before) as stepped:
-        how: dict[str, Any] = {"threads": processors(run), "track": run.track}
+        how: dict[str, Any] = {"threads": processors(run.processes), "track": run.track}
         how |= {"resume": bool(run.resume)}
         best = learn(run.scenario, training, own, **how, stepped=stepped, validated=note)
     if times:
@@ -208,11 +207,6 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
         )
     constant = learner_of(run.scenario, training).constant_policy(about(best)["validation"])
     return Trained(best, load_policy(best), constant)
-
-
-def processors(run: Run) -> int:
-    """Return the number of processors to use."""
-    return run.processes or len(os.sched_getaffinity(0))
 
 
 def line_of(validated: "Validated", reference: str) -> str:
@@ -271,7 +265,7 @@ def score_on(
     workloads = shared_windows(run.scenario, "test", run.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     with progress("simulating", len(makers) * len(workloads)) as moved:
-        how: dict[str, Any] = {"processes": processors(run), "done": lambda name, found: moved(1)}
+        how: dict[str, Any] = {"processes": processors(run.processes), "done": lambda name, found: moved(1)}
         results, stalled = those_that_end(makers, workloads, **how)
     bounds = runner.bounds(workloads)
     summaries = runner.score(results, workloads, bounds)

@@ -18,6 +18,7 @@ from gpu_cluster_gym.envs.steer import DECISIONS, WEIGHTS
 from gpu_cluster_gym.envs.windows import MAX_INSTANTS_PER_JOB, default_rule
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.cluster.layout import PAUSED_TIME
 from gpu_cluster_gym.simulator.kernel.moves import move_steps
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MAX_MOVES, list_dtype
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
@@ -32,7 +33,6 @@ from gpu_cluster_gym.workloads import Scenario
 
 Predict = Callable[[Any, np.ndarray], Any]
 """Map an observation and the mask of legal actions, bool (actions,), to an action."""
-PAUSED_TIME = 2  # of the field `endless`, which is 1 when a job will never end; time passes in neither case
 ENDLESS = "the agent pauses and restarts jobs again and again, and they do not end"
 
 

@@ -151,7 +151,7 @@ def audit(
 
 def try_table(result: Audited, make: Maker, seed: int, times: int) -> None:
     """Try a policy on a random table and on some that differ from it after a random time."""
-    rng = np.random.default_rng(seed)
+    rng = traces.stream(seed, "audit")
     try:
         load = random_workload(rng)
     except ValueError:

@@ -80,6 +80,17 @@ def _failed(name: str, message: str, code: int) -> int:
     return code
 
 
+def processors(asked: int | None) -> int:
+    """Return the number of processes to use: as many as asked for, None for all processors, and never more than these.
+
+    A smaller number than asked for is said on stderr.
+    """
+    most = len(os.sched_getaffinity(0))
+    if asked and asked > most:
+        log(f"--processes {asked}: {most} are used, one for each processor that this process may use")
+    return min(asked or most, most)
+
+
 def log(message: str) -> None:
     """Print a line on stderr."""
     print(message, file=sys.stderr, flush=True)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from gpu_cluster_gym.simulator.interrupts import interruptible
 from gpu_cluster_gym.simulator.kernel import account
 from gpu_cluster_gym.simulator.kernel.account import AccountArrays, room_for, with_more_room
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PHASES
@@ -93,9 +94,13 @@ class Account:
 
     def run_rule(self, episode: "Episode") -> bool:
         """Carry out the active ranking to the end of the episode; return whether every job finished."""
-        while (how := account.run_rule(episode.states, 0, episode.jobs, self._arrays)) == account.FULL:
+        while (how := self._run_rule(episode)) == account.FULL:
             self._kept = with_more_room(self._arrays)
         return bool(how == account.ENDED)
+
+    def _run_rule(self, episode: "Episode") -> int:
+        states = episode.states
+        return int(interruptible(states, account.run_rule, states, 0, episode.jobs, self._arrays))
 
     @property
     def _arrays(self) -> AccountArrays:

@@ -2,11 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from gpu_cluster_gym.simulator.interrupts import interruptible
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, Tier
 from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     AGAIN,
@@ -91,7 +93,8 @@ class CompiledPolicy(RunsCompiled):
         """Play the episode of the first record to its end inside the kernel; return whether all jobs ended."""
         memory = self.memory(states)
         view = None
-        while (status := int(self.kernel.run(states, 0, memory, 0, jobs))) >= ASKS:
+        run = partial(interruptible, states, self.kernel.run, states, 0, memory, 0, jobs)
+        while (status := int(run())) >= ASKS:
             view = view or View(Source(states, jobs, stream(int(states["seed"][0]), "view"), histories))
             self.answer(status, view)
         return bool(states["num_done"][0] == states["num_jobs"][0])

@@ -11,9 +11,11 @@ from gpu_cluster_gym import traces
 from gpu_cluster_gym.simulator.cluster import Cluster
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.history import History, records_of
+from gpu_cluster_gym.simulator.interrupts import interruptible
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     DISCIPLINES,
+    DONE,
     EASY,
     GPU_TYPES,
     GREEDY,
@@ -21,6 +23,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     MAX_FAILURES,
     MAX_LEVELS,
     PLACEMENTS,
+    STALLED,
     state_dtype,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.plan import tier_of
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.account import Account
 
 TICK_S = 300.0
+NAMED_JOBS = 5  # in the message of an episode without progress
+ACTIONS_AT_ONCE, ACTIONS_AT_ONCE_PER_JOB = 1000, 100  # most actions of a policy at one instant
 ALONE = Physics()
 
 
@@ -162,6 +167,11 @@ class Episode:
         return bool(self.state.endless)
 
     @property
+    def num_present(self) -> int:
+        """Number of jobs that have arrived and not ended."""
+        return int(self.state.num_arrived - self.state.num_done)
+
+    @property
     def nothing_pending(self) -> bool:
         """Whether no event is due: no completion, no arrival."""
         return self._view.nothing_pending
@@ -203,7 +213,8 @@ class Episode:
         """
         if isinstance(policy, Ranking):
             adopt(self.states, 0, self.jobs, policy)
-            ended = account.run_rule(self) if account else calls.run_rule(self.states, 0, self.jobs)
+            rule = partial(interruptible, self.states, calls.run_rule, self.states, 0, self.jobs)
+            ended = account.run_rule(self) if account else rule()
         elif account is None:
             ended = policy.run_compiled(self.states, self.jobs, self.histories)
         else:
@@ -219,13 +230,32 @@ class Episode:
         return True
 
     def why_stuck(self, otherwise: str) -> str:
-        """Return why jobs never end: a job that fails before it makes progress, or else `otherwise`."""
+        """Return why jobs never end: they make no progress, one fails again and again, or else `otherwise`."""
         if not self.endless:
             return otherwise
+        if self.state.endless == STALLED:
+            return self.no_progress("all jobs together have run for less than a millisecond per decision")
         job = int(self.state.failures.argmax())
+        if self.state.failures[job] < MAX_FAILURES:
+            job = int(self.state.oom_restarts.argmax())
+            return (
+                f"job {job} has run out of memory {MAX_FAILURES:,} times (start it alone, or beside jobs that leave it "
+                "enough memory)"
+            )
         return (
             f"job {job} has failed {MAX_FAILURES:,} times: with its {self.jobs['num_gpus'][job]} GPUs it fails before "
             "it has loaded or written a checkpoint (change node_mtbf_h, restart_delay or checkpoint_every)"
+        )
+
+    def no_progress(self, why: str) -> str:
+        """Return that the policy makes no progress: the time, why, and the first of the jobs that wait for it."""
+        phase = self.state.phase[: self.state.num_arrived]
+        left = np.flatnonzero(phase != DONE)
+        named = ", ".join(f"job {job} ({self.state.preemptions[job]:,} pauses)" for job in left[:NAMED_JOBS])
+        more = f" and {len(left) - NAMED_JOBS:,} more" if len(left) > NAMED_JOBS else ""
+        return (
+            f"no progress at {self.state.clock:,.10g} s: {why}, and none has arrived or ended; left are {named}{more} "
+            "(the policy must let what it starts run)"
         )
 
 
@@ -325,8 +355,13 @@ def ask_to_the_end(ask: Callable[[], Action], episode: Episode, account: "Accoun
         if not episode.advance(ticks=account is not None or waits.ticks):
             usual = "jobs are left, and the policy waits although nothing is pending"
             raise StalledEpisodeError(episode.why_stuck(usual))
+        most = ACTIONS_AT_ONCE + ACTIONS_AT_ONCE_PER_JOB * episode.num_present
         while not isinstance(action := ask(), Wait):
             episode.apply(action)
+            if (most := most - 1) < 0:
+                raise StalledEpisodeError(
+                    episode.no_progress("the policy goes on acting at one instant without a wait")
+                )
         episode.apply(waits := action)
         if account:
             account.note(episode)

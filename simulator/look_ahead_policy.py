@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gpu_cluster_gym.simulator.compiled_policy import next_listed
+from gpu_cluster_gym.simulator.interrupts import interruptible
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.moves import rollouts
 from gpu_cluster_gym.simulator.kernel.moves.move_list import list_dtype
@@ -130,7 +131,13 @@ class Labels(NamedTuple):
 def run_with_memory(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> bool:
     """Run the policy to the end with this memory, (2,), which then holds its counters; return like `run_compiled`."""
     act_until = partial(
-        rollouts.act_until, states, jobs, *rollout_workspace(states, jobs, memory), policy.options
+        interruptible,
+        states,
+        rollouts.act_until,
+        states,
+        jobs,
+        *rollout_workspace(states, jobs, memory),
+        policy.options,
     )
     if isinstance(policy.rule, Steered):
         return policy.rule.run_intervals(states, jobs, memory, act_until)

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator import measurements
 from gpu_cluster_gym.simulator.compiled_policy import next_listed
+from gpu_cluster_gym.simulator.interrupts import interruptible
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.moves import beliefs
 from gpu_cluster_gym.simulator.kernel.union import decide, steering
@@ -56,7 +57,7 @@ class Rule(RuleParameters, RunsCompiled):
     def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end; return whether every job finished."""
         memory = memory_of(self, states, jobs, histories)
-        return bool(decide.run_until(states, 0, memory, 0, jobs, np.inf))
+        return bool(interruptible(states, decide.run_until, states, 0, memory, 0, jobs, np.inf))
 
 
 def memory_of(
@@ -188,7 +189,10 @@ class Steered(RunsCompiled):
         """Run the first record to the end, inside the kernel; return whether every job finished."""
         memory = memory_of(self.offsets.start, states, jobs, histories)
         return self.run_intervals(
-            states, jobs, memory, partial(steering.act_until, states, 0, memory, 0, jobs)
+            states,
+            jobs,
+            memory,
+            partial(interruptible, states, steering.act_until, states, 0, memory, 0, jobs),
         )
 
     def update_weights(self, source: Source, policy: Hashable, rows: int) -> None:

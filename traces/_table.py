@@ -7,6 +7,7 @@ import gzip
 import io
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -96,9 +97,9 @@ def check(
 
 def check_header(names: Sequence[str], file: str | PathLike[str]) -> list[str]:
     """Return the unknown names; a name that comes twice, or a required one missing, is a TraceError."""
-    for name in names:
-        if names.count(name) > 1:
-            raise TraceError(file, 1, name, f"{names.count(name)} columns of this name", "each column once")
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise TraceError(file, 1, name, f"{count} columns of this name", "each column once")
     for column in COLUMNS:
         if column.required and column.name not in names:
             found = f"only {quote(', '.join(names))}"

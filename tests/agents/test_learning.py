@@ -72,6 +72,24 @@ def test_the_rollout_holds_the_time_that_passed(scenario: Scenario) -> None:
     assert (elapsed > 0).any()
 
 
+def test_each_step_of_a_rollout_has_the_time_that_passed_in_it(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = PlainLearner(scenario, TINY).model()
+    env, passed = model.get_env(), []
+    assert env is not None
+    step = env.step_wait
+
+    def noted() -> Any:
+        result = step()
+        passed.append([info["elapsed"] for info in result[-1]])
+        return result
+
+    monkeypatch.setattr(env, "step_wait", noted)
+    model.learn(TINY.rollout * TINY.num_envs)
+    assert model.rollout_buffer.elapsed_s.tolist() == np.array(passed, np.float32).tolist()
+
+
 def small_first(folder: Path) -> Scenario:
     """Return a scenario where one large and many small jobs are always submitted together."""
     batch = pd.DataFrame({"num_gpus": [2, 2, 1, 1, 1, 1, 1, 1], "duration_s": [900.0] * 2 + [60.0] * 6})

@@ -13,7 +13,7 @@ import pytest
 
 from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining
 from gpu_cluster_gym.evaluate import Evaluation
-from gpu_cluster_gym.evaluation import choices, run_folder
+from gpu_cluster_gym.evaluation import choices, command, run_folder
 from gpu_cluster_gym.simulator.choice import ChoiceError, changed, check, hints, names
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
@@ -304,3 +304,13 @@ def test_a_trace_with_the_name_of_a_workload_is_noted(
     choices.read(Run, args, command="train_agent.py", about="")
     output = capsys.readouterr()
     assert ("--workload busy also sets its cluster and windows" in output.out + output.err) == noted
+
+
+def test_no_more_processes_are_used_than_there_are_processors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 3})
+    assert [command.processors(asked) for asked in (None, 1, 2)] == [2, 1, 2]
+    assert capsys.readouterr().err == ""
+    assert command.processors(9) == 2
+    assert "--processes 9: 2 are used" in capsys.readouterr().err

@@ -36,9 +36,21 @@ def test_the_interval_is_the_percentile_bootstrap_of_scipy() -> None:
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.005)
 
 
+def test_each_resample_draws_as_many_windows_as_there_are() -> None:
+    """Of the ratios 1 and 3 a quarter of all resamples are 1, 1 and a quarter 3, 3: the interval is from 1 to 3."""
+    result = compare(summary(1, 3), summary(1, 1))
+    assert (result.ratio, result.low, result.high) == (2, 1, 3)
+
+
 def test_the_same_seed_gives_the_same_interval() -> None:
     pair = summary(3, 5, 8), summary(4, 4, 9)
     assert compare(*pair, seed=5) == compare(*pair, seed=5)
+
+
+def test_another_seed_draws_other_resamples() -> None:
+    ratios = np.random.default_rng(1).lognormal(sigma=0.3, size=20)
+    pair = summary(*ratios), summary(*np.ones(20))
+    assert compare(*pair, seed=5).low != compare(*pair, seed=6).low
 
 
 def test_one_window_gives_a_ratio_and_no_interval() -> None:

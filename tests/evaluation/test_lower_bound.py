@@ -62,6 +62,20 @@ def test_no_schedule_of_thousands_beats_the_bound(seeds: range, count: int) -> N
     assert list(beaten(tried(seeds, count))) == []
 
 
+def test_a_job_alone_ends_no_sooner_than_it_starts_up_and_runs() -> None:
+    """The bound of ten seconds of start-up and a hundred of work is 110, which the job alone takes."""
+    assert bound(work((0, 1, 100), startup_s=10.0)) == pytest.approx(110.0)
+
+
+def test_moments_of_progress_are_those_of_serving_the_least_work_first() -> None:
+    """A has 10 s of work at 0 and B 4 s at 8: A is served 0-8, B 8-12 and A 12-14.
+
+    The mean moments are (8 x 4 + 2 x 13) / 10 = 5.8 and 10; half of the minimum times, 5 and 2, come in addition.
+    """
+    seconds = np.array([0.0, 8.0]), np.array([10.0, 4.0]), np.array([10.0, 4.0])
+    assert module._by_mean_moment(*seconds) == pytest.approx([5.8 + 5, 10 - 8 + 2])
+
+
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {}
 
 

@@ -106,6 +106,7 @@ def test_every_column_of_a_summary_is_declared() -> None:
         ("p95_jct_s", 1450 + 0.9 * 350),  # at rank 0.95 * 2 of three
         ("p99_jct_s", 1450 + 0.98 * 350),
         ("max_jct_s", 1800),
+        ("jct_variance_s2", (1000**2 + 1450**2 + 1800**2) / 3 - (4250 / 3) ** 2),
         ("mean_wait_s", 2540 / 3),
         ("mean_slowdown", (1000 / 1000 + 1450 / 600 + 1800 / 600) / 3),
         ("jct_over_run_time", 4250 / 1560),

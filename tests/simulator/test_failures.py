@@ -277,6 +277,40 @@ def test_a_job_that_fails_before_each_checkpoint_ends_the_run_with_its_reason(po
     assert episode.state.finish_s[0] < np.inf
 
 
+def following(number: int) -> int:
+    """Return the next number of Park and Miller's generator."""
+    return number * 48_271 % (2**31 - 1)
+
+
+def test_a_failure_due_while_a_node_is_drained_is_drawn_again_and_a_later_one_stays() -> None:
+    """One node, drained for half of each hour, that fails once an hour of those it is up."""
+    hour, node = 3600.0, Cluster("one node", (2,), (16.0,), (16,))
+    drains = {"drain_every_h": 1.0, "drain_notice_h": 0.1, "drain_length_h": 0.5}
+    choices: dict[str, Any] = {"node_mtbf_h": 1.0, "node_repair_h": 0.05} | drains
+    jobs = table_of(job(1), job(1, submit_s=200 * hour))
+    episode = workload(jobs, node, physics=FAILING, **choices).episode()
+    state = episode.state
+    number = int(state.node_rng_state[0])
+
+    def drawn(mean_s: float) -> float:
+        nonlocal number
+        number = following(number)
+        return float(-mean_s * np.log(number / (2**31 - 1)))
+
+    fails, kept, again = float(state.fail_at[0]), 0, 0
+    while episode.advance() and state.clock < 200 * hour:
+        if state.clock == fails:
+            fails = float(state.clock) + drawn(0.05 * hour)  # repaired
+            assert state.until[0] == fails
+            fails += drawn(hour)
+        elif state.closed[0] == 2 and fails <= state.clock + 0.5 * hour:
+            fails, again = float(state.clock) + 0.5 * hour + drawn(hour), again + 1
+        elif state.closed[0] == 2:
+            kept += 1
+        assert state.fail_at[0] == fails
+    assert min(kept, again) > 20
+
+
 # Estimates.
 
 ESTIMATED = {"profiled_duration_s": 300.0, "predicted_duration_s": 110.0, "predictable_from": 0.5}

@@ -67,9 +67,9 @@ def test_a_job_holds_gpus_from_start_to_end(tmp_path: Path) -> None:
 
 
 def test_attempts_add_up_and_the_wait_between_them_does_not(tmp_path: Path) -> None:
-    """Sixty seconds on 2 GPUs, an hour's wait, thirty seconds on 8: 90 s on the first attempt's 2 GPUs."""
+    """Sixty seconds on 2 GPUs, an hour's wait, 30 s on 8: 90 s on the first attempt's 2 GPUs, from its start."""
     table = read(tmp_path, job("j1", ("08:05:00", "08:06:00", 2), ("09:06:00", "09:06:30", 8)))
-    assert table[["num_gpus", "duration_s"]].iloc[0].tolist() == [2, 90]
+    assert table[["num_gpus", "duration_s", "logged_start_s"]].iloc[0].tolist() == [2, 90, 300]
 
 
 @pytest.mark.parametrize("unknown", [None, "", "None"])

@@ -8,6 +8,7 @@ takes it down; the drains of all nodes are spread evenly over one period.
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.holding import (
     account_overhead,
     allocate_peak_memory,
@@ -31,6 +32,10 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     PAUSING,
     RESTARTING,
     RUNNING,
+    STALL_INSTANTS,
+    STALL_INSTANTS_PER_JOB,
+    STALL_WORK_S,
+    STALLED,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.machines import count_free, is_on, reset_core_rounding
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import end_pause
@@ -147,10 +152,13 @@ def arrive(s, jobs):
 def advance(s, jobs):
     """Advance to the next instant and carry out its events; return whether there was one.
 
-    There is none if nothing is pending, or if a job never ends. Order within an instant: everything that ends,
-    nodes that close or open, arrivals.
+    There is none if nothing is pending, if a job never ends, or if jobs make no progress. Order within an instant:
+    everything that ends, nodes that close or open, arrivals.
     """
     if s.endless:
+        return False
+    if instants_that_count(s) >= s.next_look and is_stalled(s):
+        s.endless = STALLED
         return False
     if s.num_changes > 0:
         refresh(s, jobs)
@@ -181,6 +189,38 @@ def instants_that_count(s):
 
 
 @compiled
+def is_stalled(s):
+    """Return whether the jobs present have made no progress since the last look, and set the time of the next one.
+
+    Progress is an arrival, a completion, or work of STALL_WORK_S per instant, lost work included: what fails is bounded
+    by MAX_FAILURES. Work is measured only once a span has passed without arrivals and completions.
+    """
+    present = s.num_arrived - s.num_done
+    span = STALL_INSTANTS + STALL_INSTANTS_PER_JOB * present
+    s.next_look = instants_that_count(s) + span
+    milestones = s.num_arrived + s.num_done
+    if present == 0 or milestones != s.seen_milestones:
+        s.seen_milestones = milestones
+        s.seen_work_s = -1.0
+        return False
+    work = work_of_present(s)
+    if s.seen_work_s >= 0 and work - s.seen_work_s < STALL_WORK_S * span:
+        return True
+    s.seen_work_s = work
+    return False
+
+
+@compiled
+def work_of_present(s):
+    """Return the work done for the jobs present, lost work included, s."""
+    work = 0.0
+    for job in range(s.num_arrived):
+        if s.phase[job] != DONE:
+            work += queues.attained_now(s, job) + s.lost_s[job]
+    return work
+
+
+@compiled
 def any_held_back(s):
     """Return whether a queued job was paused or failed at this instant, so that it may start only at the next."""
     for request_class in range(s.num_classes):
@@ -204,10 +244,27 @@ def advance_past_ticks(s, jobs):
         if s.num_changes > 0:
             refresh(s, jobs)
         until = min(next_event(s, jobs), s.next_closing, s.wake)
+        if s.tick > 0 and s.num_queued > 0 and until < np.inf:
+            skip_ticks(s, until)
         if not advance(s, jobs):
             return False
         if s.clock >= until:
             return True
+
+
+@compiled
+def skip_ticks(s, until):
+    """Pass all ticks but the last one before a time, at which nothing happens."""
+    last = np.ceil(until / s.tick)
+    while last * s.tick >= until:
+        last -= 1
+    passed = last - next_tick(s) / s.tick
+    if passed >= 1:
+        last -= 1
+        s.present_seconds += (last * s.tick - s.clock) * (s.num_arrived - s.num_done)
+        s.clock = last * s.tick
+        s.instant += np.int64(np.round(passed))
+        s.ticks += np.int64(np.round(passed))
 
 
 @compiled

@@ -11,6 +11,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     ANYONE,
     CHARGED,
     CLOSED,
+    FAILING,
     GROWER,
     GROWING,
     LOADING,
@@ -240,6 +241,8 @@ def fail(s, jobs, job):
     s.delay_s[job] = 0.0
     s.saved[job] = 0
     s.oom_restarts[job] += 1
+    if s.oom_restarts[job] >= MAX_FAILURES:
+        s.endless = FAILING
     restart_later(s, jobs, job)
 
 
@@ -253,7 +256,7 @@ def fail_to_checkpoint(s, jobs, job):
     s.saved[job] = s.attained_s[job] > 0
     s.failures[job] += 1
     if s.failures[job] >= MAX_FAILURES:
-        s.endless = 1
+        s.endless = FAILING
     restart_later(s, jobs, job)
 
 

@@ -40,6 +40,10 @@ CLOCK: Group = (
     ("num_on_cores", "i8"),  # active jobs without GPUs
     ("num_joins", "i8"),  # times that a job has joined the queue
     ("num_pauses", "i8"),  # preemptions so far
+    # the last look at whether jobs make progress; see `events.is_stalled`
+    ("next_look", "i8"),  # counted instants at the next look
+    ("seen_milestones", "i8"),  # arrivals and completions at the last look
+    ("seen_work_s", "f8"),  # work then, s; -1 before it is measured
 )
 """Clock and counters of the episode."""
 
@@ -62,7 +66,7 @@ PHYSICS: Group = (
 """Physics of the episode, constant throughout."""
 
 CHANCE: Group = (
-    ("endless", "i8"),  # 1 once a job has failed MAX_FAILURES times
+    ("endless", "i8"),  # why no time passes any more: 0, or FAILING, PAUSED_TIME, STALLED or INTERRUPTED
     ("next_closing", "f8"),  # s; next change of any node
     ("next_opening", "f8"),  # s; next change of a closed node: going down or coming up
     ("busy_until", "f8"),  # s; last submission, up to which busy GPU time is counted
@@ -287,7 +291,15 @@ DISCIPLINES = ("greedy", "strict", "easy")
 # Preemption mode of a ranking: never; strictly by its order; only if the benefit exceeds the cost.
 NEVER, BY_ORDER, IF_IT_PAYS = range(3)
 
-MAX_FAILURES = 1000  # per job, by itself or with its nodes; beyond this the episode is declared endless
+MAX_FAILURES = (
+    1000  # per job, by itself, with its nodes, or of memory; beyond this the episode is declared endless
+)
+
+# Why no time passes: a job has failed too often; for the moment (`envs.agent_policy`); no progress; a signal came.
+FAILING, PAUSED_TIME, STALLED, INTERRUPTED = 1, 2, 3, 4
+
+# Progress is looked for after this many instants, and as many per job present, with at least this much work in each.
+STALL_INSTANTS, STALL_INSTANTS_PER_JOB, STALL_WORK_S = 1000, 10, 1e-3
 
 # Job that fails when the memory of a shared GPU overflows, in the order of `Parameters.oom_victim`.
 NEWCOMER, ANYONE, GROWER = range(3)

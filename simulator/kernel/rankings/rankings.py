@@ -11,19 +11,23 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_on
-from gpu_cluster_gym.simulator.kernel.cluster.events import advance
+from gpu_cluster_gym.simulator.kernel.cluster.events import advance, advance_past_ticks
 from gpu_cluster_gym.simulator.kernel.cluster.holding import can_serve
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     BY_ORDER,
     EASY,
+    ESTIMATE,
     IF_IT_PAYS,
+    LEVEL,
     MAX_BLOCKED_CLASSES,
     MAX_SHARE,
+    NEVER,
     NOBODY,
     PAUSING,
     ROUNDING,
     RUNNING,
     STRICT,
+    SUBMIT,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_free, is_on_closed
 from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import (
@@ -85,11 +89,26 @@ def adopt(s, jobs, key, exponent, margin, preempt):
 @compiled
 def run_rule(s, jobs):
     """Carry out the active ranking from here to the end; return whether every job finished."""
+    quiet = False
     while s.num_done < s.num_jobs:
-        if not advance(s, jobs):
+        if not (advance_past_ticks(s, jobs) if quiet else advance(s, jobs)):
             return False
+        before = s.num_starts + s.num_pauses
         walk(s, jobs)
+        quiet = ticks_change_nothing(s, s.num_starts + s.num_pauses - before)
     return True
+
+
+@compiled
+def ticks_change_nothing(s, acted):
+    """Return whether a pass at a tick would do nothing, if this one has started and paused `acted` jobs.
+
+    Without preemption what does not fit now fits only after an event, but for EASY: its reservation moves with jobs
+    that exceed their estimates. With preemption keys must be constant between events, and nothing be in motion.
+    """
+    if s.preempt == NEVER:
+        return s.discipline != EASY
+    return s.preempt == BY_ORDER and s.key in (SUBMIT, ESTIMATE, LEVEL) and acted == 0
 
 
 # Stages of a grant, each including the previous one: free GPUs, GPUs of pausing jobs, all GPUs that are not granted.

@@ -1,0 +1,356 @@
+"""Faults to plant for `benchmarks.mutants`: the file, its sound text, the faulty text, and the tests that see it."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """A fault: `faulty` in place of `sound`, which occurs once in a file, and the tests of which one must fail."""
+
+    name: str
+    file: str
+    sound: str
+    faulty: str
+    tests: tuple[str, ...]
+
+    @property
+    def compiled(self) -> bool:
+        """Whether its tests need the compiler: those of the kernel run without."""
+        return not self.file.startswith("simulator/kernel/")
+
+
+def in_file(file: str, tests: str, *faults: tuple[str, str, str]) -> Iterator[Mutant]:
+    """Yield the faults of a file, each with its name, sound and faulty text."""
+    for name, sound, faulty in faults:
+        yield Mutant(name, file, sound, faulty, tuple(f"tests/{test}.py" for test in tests.split()))
+
+
+KERNEL = "simulator/kernel"
+MUTANTS = (
+    *in_file(
+        f"{KERNEL}/cluster/pausing.py",
+        "simulator/test_worked simulator/test_failures",
+        ("a pause is not counted", "    s.preemptions[job] += 1\n", ""),
+        ("a pause lasts as long as a load", "s.clock + jobs[job].pause_s", "s.clock + jobs[job].load_s"),
+        ("a pause starts no load", "    s.saved[job] = 1\n", ""),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/progress.py",
+        "simulator/test_account_by_hand simulator/test_sharing simulator/test_failures simulator/test_worked",
+        ("jobs finish early", "share_time(s, jobs, job, 1.0)", "share_time(s, jobs, job, 0.99)"),
+        ("delay is no running time", "(1.0 - s.rate[job]) * spent", "0.0 * spent"),
+        ("jobs crash again", "if s.crashed[job] or not 0 <", "if not 0 <"),
+        ("levels rise by time, not GPU-seconds", "/ s.width[job] - ran)", "- ran)"),
+        (
+            "estimates become good at the end",
+            "share_time(s, jobs, job, jobs[job].predictable_from)",
+            "share_time(s, jobs, job, 0.999)",
+        ),
+        (
+            "a new speed moves no event",
+            "new_rate, new_used, shared\n    plan(s, jobs, job)",
+            "new_rate, new_used, shared",
+        ),
+        (
+            "past progress at the new speed",
+            "    s.rate[job], s.efficiency[job] = rate, used\n    bank(s, job)",
+            "    bank(s, job)",
+        ),
+        ("GPU-seconds are seconds", "s.run_gpu_s[job] += s.width[job] * spent", "s.run_gpu_s[job] += spent"),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/holding.py",
+        "simulator/test_failures simulator/test_sharing simulator/test_shapes simulator/test_account_by_hand",
+        (
+            "delay is not lost with the memory",
+            "s.lost_s[job] += s.attained_s[job] + s.delay_s[job]",
+            "s.lost_s[job] += s.attained_s[job]",
+        ),
+        ("a job out of memory has a checkpoint", "    s.saved[job] = 0\n", ""),
+        ("restarts take twice as long", "s.clock + s.restart_delay)", "s.clock + 2 * s.restart_delay)"),
+        (
+            "checkpoints are written ahead",
+            "np.floor(s.attained_s[job] / every",
+            "np.ceil(s.attained_s[job] / every",
+        ),
+        ("the last pause is no checkpoint", "* every, s.checkpointed_s[job])", "* every, 0.0)"),
+        ("the oldest is the newcomer", "s.began[job] > s.began[chosen]", "s.began[job] < s.began[chosen]"),
+        (
+            "overhead of a gang is that of one GPU",
+            "s.overhead_gpu_s[job] += s.width[job] * spent",
+            "s.overhead_gpu_s[job] += spent",
+        ),
+        (
+            "the last start is the first",
+            "    if np.isnan(s.start_s[job]):\n        s.start_s",
+            "    if True:\n        s.start_s",
+        ),
+        ("a failure is not counted", "    s.failures[job] += 1\n", ""),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/events.py",
+        "simulator/test_failures",
+        ("a crashed job crashes again", "        s.crashed[job] = 1\n", ""),
+        (
+            "failures while drained stay due",
+            "        if s.fail_at[node] <= s.until[node]:\n",
+            "        if False:\n",
+        ),
+        (
+            "every drain redraws the next failure",
+            "        if s.fail_at[node] <= s.until[node]:\n",
+            "        if True:\n",
+        ),
+        (
+            "nodes fail while under repair",
+            "s.node_repair))\n        s.fail_at[node] = s.until[node]",
+            "s.node_repair))\n        s.fail_at[node] = s.clock",
+        ),
+        (
+            "jobs outlive a drained node",
+            "        shut_down(s, jobs, node, s.drain_length)",
+            "        open_node(s, node)",
+        ),
+        ("notice takes no time", "s.until[node] = s.clock + s.drain_notice", "s.until[node] = s.clock"),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/events.py",
+        "simulator/test_bounded_work",
+        ("no work is enough", "< STALL_WORK_S * span", "< 0.0"),
+        ("nothing is work", "work += queues.attained_now(s, job) + s.lost_s[job]", "work += 0.0"),
+        ("skipped ticks are not counted", "        s.ticks += np.int64(np.round(passed))\n", ""),
+        (
+            "skipped ticks take no time",
+            "        s.present_seconds += (last",
+            "        s.present_seconds += 0 * (last",
+        ),
+        ("one tick too many is skipped", "    if passed >= 1:\n        last -= 1\n", "    if passed >= 1:\n"),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/queues.py",
+        "policies/test_victims simulator/test_worked simulator/test_failures",
+        (
+            "loading is no part of the effort",
+            "return remaining_now(s, jobs, job) + load",
+            "return remaining_now(s, jobs, job)",
+        ),
+        (
+            "exceeded estimates leave nothing",
+            "max(left, MIN_REMAINING_SHARE * attained, MIN_REMAINING_S)",
+            "max(left, MIN_REMAINING_S)",
+        ),
+        (
+            "good estimates are not used",
+            "if s.predictable[job] else jobs[job].profiled",
+            "if False else jobs[job].profiled",
+        ),
+        (
+            "areas are lengths",
+            "return remaining_now(s, jobs, job) * jobs[job].num_gpus",
+            "return remaining_now(s, jobs, job)",
+        ),
+        ("every start loads", "    if s.saved[job]:\n", "    if True:\n"),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/placement.py",
+        "simulator/test_worked simulator/test_walks simulator/test_kernel_equals_reference",
+        (
+            "best fit prefers the last of equals",
+            "if room[node] < room[best]:",
+            "if room[node] <= room[best]:",
+        ),
+        (
+            "spread prefers the last of equals",
+            "elif room[node] > room[best]:",
+            "elif room[node] >= room[best]:",
+        ),
+        (
+            "gangs take the last idle node of equals",
+            "or size > s.node_gpus[best]:",
+            "or size >= s.node_gpus[best]:",
+        ),
+        ("the fullest node is the best fit", "if room[node] < room[best]:", "if room[node] > room[best]:"),
+        (
+            "GPUs of any size hold a job",
+            "s.node_memory[node] >= jobs[job].gpu_memory_gib",
+            "s.node_memory[node] >= 0",
+        ),
+    ),
+    *in_file(
+        f"{KERNEL}/rankings/cost_aware.py",
+        "policies/test_victims",
+        ("a job may be displaced a second early", "MIN_RUN_S = 60.0", "MIN_RUN_S = 59.0"),
+        ("a job may be displaced only after a minute", ">= MIN_RUN_S", "> MIN_RUN_S"),
+        ("the later of two equal victims", "(left == most and job < best)", "(left == most and job > best)"),
+        (
+            "the first of two equal victims by GPU",
+            "left > most or (left == most and job < best)",
+            "left > most",
+        ),
+        (
+            "the job with least time left is paused",
+            "left > most or (left",
+            "best == NOBODY or left < most or (left",
+        ),
+    ),
+    *in_file(
+        f"{KERNEL}/rankings/cost_aware.py",
+        "policies/test_victims",
+        ("many victims are worth their sum", "return left / (end - first) / cost", "return left / cost"),
+        ("overheads have no weight", "cost += margin * overhead_of(jobs, s.victims[k])", "cost += 0.0"),
+        ("victims in vain", "if have - spare >= wanted:", "if have - spare > wanted:"),
+    ),
+    *in_file(
+        f"{KERNEL}/rankings/rankings.py",
+        "simulator/test_worked",
+        ("strict skips like greedy", "            if s.discipline == STRICT:\n                return\n", ""),
+        ("granted jobs wait an instant more", "if all_free(s, gpus) and", "if False and"),
+    ),
+    *in_file(
+        "evaluation/comparison.py",
+        "evaluation/test_comparison evaluation/test_agent_comparison",
+        ("the bootstrap draws n - 1", "rng.multinomial(n, ", "rng.multinomial(max(n - 1, 1), "),
+        (
+            "every seed draws the same",
+            "rng = np.random.default_rng(seed)\n    return tuple",
+            "rng = np.random.default_rng(0)\n    return tuple",
+        ),
+        ("only windows are resampled", "((rows @ ratios)", "((np.ones_like(rows) @ ratios)"),
+        (
+            "the interval is one-sided",
+            "[(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]",
+            "[1 - CONFIDENCE, (1 + CONFIDENCE) / 2]",
+        ),
+        ("ties of agents are wins", "wins=int((each < 1).sum())", "wins=int((each <= 1).sum())"),
+        ("ties are wins", "wins=int((ratios < 1).sum())", "wins=int((ratios <= 1).sum())"),
+        ("the geometric mean is arithmetic", "np.exp(np.log(ratios).mean())", "ratios.mean()"),
+        (
+            "the ratio of means is upside down",
+            "ours.mean() / theirs.mean()),\n        wins=int((ratios",
+            "theirs.mean() / ours.mean()),\n        wins=int((ratios",
+        ),
+        ("Holm corrects all alike", "(len(p_values) - place)", "len(p_values)"),
+        ("Holm is not monotone", "largest = max(largest, min(1.0, ", "largest = max(0.0, min(1.0, "),
+        (
+            "the middle half is 60 %",
+            "mean = float(trim_mean(ratios, 0.25, axis=None))",
+            "mean = float(trim_mean(ratios, 0.2, axis=None))",
+        ),
+        (
+            "seeds of a window count as windows",
+            "if (windows[1:] == windows[:-1]).any() else",
+            "if False else",
+        ),
+    ),
+    *in_file(
+        "evaluation/metrics.py",
+        "evaluation/test_metrics evaluation/test_deadlines",
+        ("short jobs have their full slowdown", '["run_s"].clip(lower=SLOWDOWN_THRESHOLD_S)', '["run_s"]'),
+        (
+            "the makespan begins with the last job",
+            'self["submit_s"].min()\n        return span',
+            'self["submit_s"].max()\n        return span',
+        ),
+        ("early jobs have negative lateness", '["deadline_s"]).clip(lower=0.0)', '["deadline_s"])'),
+        ("jobs without a deadline are late", 'late.where(self.results["deadline_s"] > 0)', "late"),
+        ("Jain's index is a mean of squares", "values.sum() ** 2 / (len", "(values**2).sum() / (len"),
+        ("variance of a sample", ".var(ddof=0)", ".var(ddof=1)"),
+        ("the longest twentieth is rounded down", "math.ceil(0.05", "math.floor(0.05"),
+    ),
+    *in_file(
+        "evaluation/lower_bound.py",
+        "evaluation/test_lower_bound",
+        ("a bound above the best schedule", "- submit_s + least_s / 2", "- submit_s + least_s"),
+        ("a bound without start-up", "return float(startup_s.mean()) + best", "return best"),
+        ("moments of serving the least remaining work", "by_remaining=False)", "by_remaining=True)"),
+    ),
+    *in_file(
+        "agents/slot_ppo.py",
+        "agents/test_learning",
+        (
+            "elapsed time one step late",
+            "elapsed_s[self.rollout_buffer.pos]",
+            "elapsed_s[self.rollout_buffer.pos - 1]",
+        ),
+        (
+            "advantages run through the ends of episodes",
+            "self.gae_lambda * factors[step] * advantage",
+            "self.gae_lambda * np.exp(-self.elapsed_s[step] / self.tau_s) * advantage",
+        ),
+        ("lambda is 1", "self.gae_lambda * factors[step] * advantage", "factors[step] * advantage"),
+        (
+            "episodes end a step early",
+            "[self.episode_starts[1:], dones]",
+            "[self.episode_starts[:-1], dones]",
+        ),
+        (
+            "returns are advantages",
+            "self.returns = self.advantages + self.values",
+            "self.returns = self.advantages.copy()",
+        ),
+        (
+            "no discount",
+            "factors = np.exp(-self.elapsed_s / self.tau_s) * (",
+            "factors = (self.elapsed_s >= 0) * (",
+        ),
+    ),
+    *in_file(
+        "agents/ppo.py",
+        "agents/test_learning agents/test_search",
+        (
+            "every seed learns alike",
+            "return scenario.seed if training.learning_seed is None else training.learning_seed",
+            "return scenario.seed",
+        ),
+        (
+            "the first phase counts for the second",
+            "max(0, num_timesteps - self.first), max(1, total_timesteps - self.first)",
+            "num_timesteps, total_timesteps",
+        ),
+    ),
+    *in_file(
+        "traces/_table.py",
+        "traces/test_traces",
+        ("no run time is too short", "~(numbers >= column.minimum)", "~(numbers >= 0)"),
+        ("ids may come twice", "    if len(set(ids)) == len(ids):\n", "    if True:\n"),
+        ("columns may come twice", "        if count > 1:\n", "        if count > 99:\n"),
+        ("blank lines are jobs", "        elif blank:", "        elif False:"),
+        ("long rows are cut", "            if len(record) != width:", "            if len(record) < width:"),
+        ("lines are counted as records", "        line = reader.line_num + 1", "        line += 1"),
+        (
+            "files are not sorted",
+            'order = np.argsort(columns["submit_s"], kind="stable")',
+            "order = np.arange(len(table))",
+        ),
+        ("one job too many", "return table.iloc[:jobs].copy()", "return table.iloc[: jobs + 1].copy()"),
+        (
+            "fractions of GPUs are cut",
+            "(column.dtype is int) & (np.floor(numbers) != numbers)",
+            "False & (numbers > 0)",
+        ),
+        (
+            "underscores are digits",
+            '_NOT_IN_A_NUMBER = re.compile(r"[^0-9eE+.\\-\\s]")',
+            '_NOT_IN_A_NUMBER = re.compile(r"[^0-9eE+._\\-\\s]")',
+        ),
+        (
+            "a blank line is named by the line after it",
+            "            raise TraceError(file, blank, None,",
+            "            raise TraceError(file, line, None,",
+        ),
+    ),
+    *in_file(
+        "traces/philly.py",
+        "traces/test_philly",
+        ("attempts may end before they start", "and end < start:", "and end < 0:"),
+        (
+            "only the last attempt counts",
+            "sum(end - start for start, end in spans)",
+            "sum(end - start for start, end in spans[-1:])",
+        ),
+        ("GPUs of the last attempt", "attempts[0][2] if attempts", "attempts[-1][2] if attempts"),
+        ("the last start is logged", '"logged_start_s": spans[0][0]', '"logged_start_s": spans[-1][0]'),
+        ("constants are numbers", "json.JSONDecoder(parse_constant=_refuse)", "json.JSONDecoder()"),
+    ),
+)
+"""All faults. The known survivors of an earlier hunt are among them."""
