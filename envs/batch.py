@@ -238,9 +238,11 @@ class Batch(ABC):
 
     def final_info(self, e: int) -> tuple[float, float]:
         """Return the mean JCT of a terminated environment, s, and its ratio to the reference policy's."""
-        count = len(self.windows[self.window[e]].workload.jobs)
-        mean = float((self.states[e].finish_s[:count] - self.jobs["submit_s"][e, :count]).mean())
-        return mean, self._ratio(e, mean, count)
+        load = self.windows[self.window[e]].workload
+        count = len(load.jobs)
+        jct_s = self.states[e].finish_s[:count] - self.jobs["submit_s"][e, :count]
+        mean = float(jct_s[load.counted].mean())
+        return mean, self._ratio(e, mean, int(load.counted.sum()))
 
     @abstractmethod
     def _ratio(self, e: int, mean_jct_s: float, count: int) -> float:

@@ -103,7 +103,7 @@ def simulate(
 def record_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> Record:
     """Return the record of a new policy on a workload; oracle: whether it may read true run times."""
     account = Account()
-    results = workload.results(run(make(), workload.episode(), oracle=oracle, account=account))
+    results = workload.results(run(make(), workload.episode(account=account), oracle=oracle, account=account))
     key = {"window": workload.window.number, "seed": workload.scenario.seed}
     holdings = account.holdings()
     nodes = node_of_gpus(workload.cluster.node_gpus)

@@ -137,11 +137,13 @@ class Episode:
         self._view = View(source)
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
-        """Set the limits between a ranking's levels, before the first job starts; ValueError for too many."""
+        """Set the limits between a ranking's levels; ValueError for too many."""
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"levels: expected at most {MAX_LEVELS}, not {len(levels)}")
         self.state.num_limits = len(levels)
         self.state.limits[: len(levels)] = levels
+        if self.state.num_active and len(levels):
+            calls.replan(self.states, 0, self.jobs)
 
     @property
     def view(self) -> View:
@@ -205,6 +207,20 @@ class Episode:
                 calls.throttle(self.states, 0, job, float(level))
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
+
+    def run_until(self, ranking: Ranking, time_s: float, account: "Account | None" = None) -> None:
+        """Carry out a ranking, from the first job on, until the last instant before a time.
+
+        account: records what happens, and goes on to do so where `run` gets the same one.
+        """
+        if account:
+            account.begin(self)
+        self.state.discipline = discipline_of(ranking, self.discipline)
+        adopt(self.states, 0, self.jobs, ranking)
+        while calls.step_until(self.states, 0, self.jobs, time_s):
+            if account:
+                account.note(self)
+        self.state.discipline = self.discipline
 
     def run_compiled(self, policy: Ranking | RunsCompiled, account: "Account | None" = None) -> bool:
         """Run a ranking, or another compiled policy, inside the kernel to the end of the episode.

@@ -94,6 +94,16 @@ class Rules:
     target_load: float | None = choice(None, above=0)
     """Load to which arrivals are scaled: sum over jobs of GPUs x min(duration, span), divided by the cluster's GPUs x
     span."""
+    steady_load: float | None = choice(None, above=0)
+    """Offered load of steady windows: sum over jobs of GPUs x min(duration, length of the window) / (GPUs of the cluster
+    x length). A steady window is a stretch of days, which begins with running and queued jobs; the jobs submitted in its
+    middle count. Jobs of a generator are thinned to this load. Default: windows of `jobs` jobs on an empty cluster."""
+    warm_days: float = choice(2.0, above=0)
+    """Days before the counted jobs of a steady window, simulated under FIFO for every policy."""
+    counted_days: float = choice(2.0, above=0)
+    """Days in which the counted jobs of a steady window are submitted."""
+    after_days: float = choice(8.0, above=0)
+    """Days in which jobs go on to arrive after the counted ones of a steady window."""
     max_duration: float | None = choice(None, above=0)
     """Cap on run times, s."""
     shift: str | None = choice(None, expected=shift_expected)

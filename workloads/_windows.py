@@ -89,7 +89,12 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
 
 
 def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workload]:
-    """Yield the accepted windows of a split in their fixed order, out of the first `most` candidates."""
+    """Yield the accepted windows of a split in their fixed order, out of the first `most` candidates.
+
+    Every steady window is accepted.
+    """
+    if scenario.steady_load is not None and not scenario.all_windows:
+        scenario = replace(scenario, all_windows=True)
     known = listed_ratios(scenario, split)
     make = make_judged = table_maker(scenario, split)
     # Restart costs and start-ups change the columns that are drawn, so acceptance then needs tables of its own.

@@ -22,10 +22,12 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
 from gpu_cluster_gym.simulator.physics import Physics, acting
 from gpu_cluster_gym.workloads._scenario import FULL_TRACE, Scenario, Window
 from gpu_cluster_gym.workloads._shifts import describe_shift, parsed, with_arrivals
+from gpu_cluster_gym.workloads._steady import BEFORE, draw, stretch_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpu_cluster_gym.simulator.account import Account
     from gpu_cluster_gym.simulator.episode import Episode
     from gpu_cluster_gym.simulator.history import History
 
@@ -75,8 +77,37 @@ class Workload:
         episode = self.episode()
         return episode.fastest_s, fingerprints(episode)
 
-    def episode(self, rows: int = 2) -> Episode:
-        """Return a new episode of this workload with `rows` records."""
+    @cached_property
+    def counted(self) -> np.ndarray:
+        """Which jobs count in metrics, bool (jobs,): in a steady window those of its middle, else all."""
+        if self.scenario.steady_load is None:
+            return np.ones(len(self.jobs), bool)
+        stretch, submit_s = stretch_of(self.scenario), self.jobs["submit_s"]
+        found: np.ndarray = (submit_s >= stretch.from_s) & (submit_s < stretch.to_s)
+        return found
+
+    @cached_property
+    def _begun(self) -> np.ndarray:
+        """Record of a steady window at which every policy begins: (1,)."""
+        episode = self._empty(1)
+        episode.run_until(BEFORE, stretch_of(self.scenario).from_s)
+        return episode.states
+
+    def episode(self, rows: int = 2, *, account: Account | None = None) -> Episode:
+        """Return a new episode of this workload with `rows` records.
+
+        account: records the time before the counted jobs of a steady window.
+        """
+        episode = self._empty(rows)
+        if self.scenario.steady_load is None:
+            return episode
+        if account:
+            episode.run_until(BEFORE, stretch_of(self.scenario).from_s, account)
+        else:
+            episode.states[0] = self._begun[0]
+        return episode
+
+    def _empty(self, rows: int) -> Episode:
         from gpu_cluster_gym.simulator.episode import Episode
 
         scenario = self.scenario
@@ -109,7 +140,8 @@ class Workload:
         self._refuse_changed(episode)
         self._refuse_impossible(episode)
         number, seed = self.window.number, self.scenario.seed
-        return results.of_episode(self.table, episode.state, window=number, seed=seed)
+        table = results.of_episode(self.table, episode.state, window=number, seed=seed)
+        return table if self.counted.all() else table[self.counted].reset_index(drop=True)
 
     def _refuse_changed(self, episode: Episode) -> None:
         """Raise RuntimeError where constants of the episode are not as they were at its start."""
@@ -384,7 +416,10 @@ def seed_of_jobs(scenario: Scenario, window: Window) -> int:
 def generate(scenario: Scenario, window: Window) -> pd.DataFrame:
     """Return the filled jobs of a window from a trace's generator."""
     seed = seed_of_jobs(scenario, window)
-    table = load(scenario.trace_name, seed=seed, jobs=scenario.jobs)
+    if scenario.steady_load is None:
+        table = load(scenario.trace_name, seed=seed, jobs=scenario.jobs)
+    else:
+        table = draw(scenario, window)
     return filled(table, scenario, seed=seed)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_on
-from gpu_cluster_gym.simulator.kernel.cluster.events import advance, advance_past_ticks
+from gpu_cluster_gym.simulator.kernel.cluster.events import advance, advance_past_ticks, next_event, refresh
 from gpu_cluster_gym.simulator.kernel.cluster.holding import can_serve
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     BY_ORDER,
@@ -96,6 +96,17 @@ def run_rule(s, jobs):
         before = s.num_starts + s.num_pauses
         walk(s, jobs)
         quiet = ticks_change_nothing(s, s.num_starts + s.num_pauses - before)
+    return True
+
+
+@compiled
+def step_until(s, jobs, time):
+    """Carry out the active ranking at the next instant with an event if it is before a time; return whether it was."""
+    if s.num_changes > 0:
+        refresh(s, jobs)
+    if min(next_event(s, jobs), s.next_closing, s.wake) >= time or not advance_past_ticks(s, jobs):
+        return False
+    walk(s, jobs)
     return True
 
 
