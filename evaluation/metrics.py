@@ -83,7 +83,7 @@ class Windows:
         shared_s = np.full(len(windows), math.nan)
         for window in np.unique(windows[judged]):
             jobs = judged & (windows == window)
-            shared_s[jobs] = equal_share_jct_s(*(column[jobs] for column in columns), self.gpus)
+            shared_s[jobs] = equal_share_jct_s(*(column[jobs] for column in columns), gpus=self.gpus)
         ratio: pd.Series = self.results["jct_s"] / shared_s
         return ratio
 
@@ -145,7 +145,7 @@ class Metric:
 
 
 def equal_share_jct_s(
-    submit_s: np.ndarray, finish_s: np.ndarray, run_s: np.ndarray, num_gpus: np.ndarray, gpus: int
+    submit_s: np.ndarray, finish_s: np.ndarray, run_s: np.ndarray, num_gpus: np.ndarray, *, gpus: int
 ) -> np.ndarray:
     """Return the JCT of each job of a window if it had an equal share of the GPUs: float64 (jobs,).
 

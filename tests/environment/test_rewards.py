@@ -44,7 +44,7 @@ def test_the_return_is_minus_the_total_jct(
 
 
 @pytest.mark.parametrize("action", [{}, BY_AGENT, {"action": "moves"}, {"action": "steer"}], ids=str)
-def test_the_return_of_slowdown_is_minus_the_mean_slowdown(action: dict[str, str]) -> None:
+def test_the_return_of_slowdown_is_minus_the_mean_slowdown(action: dict[str, Any]) -> None:
     """One window after the other."""
     choices: dict[str, Any] = {
         "workload": "quick",

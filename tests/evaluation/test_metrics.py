@@ -141,7 +141,7 @@ def test_finish_time_fairness_compares_with_an_equal_share_of_the_gpus() -> None
     row = summarise(table(**episode()), gpus=2).iloc[0]
     assert row["max_finish_time_fairness"] == pytest.approx(1800 / 190)
     assert row["unfair_share"] == pytest.approx(2 / 3), "a ends before its share would have had it end"
-    alone = equal_share_jct_s(*map(np.array, ([0.0, 50.0], [10.0, 60.0], [30.0, 10.0], [1, 1])), 1)
+    alone = equal_share_jct_s(*map(np.array, ([0.0, 50.0], [10.0, 60.0], [30.0, 10.0], [1, 1])), gpus=1)
     assert alone.tolist() == [30.0, 10.0], "the cluster counts as empty where no job is present"
 
 
