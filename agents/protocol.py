@@ -304,7 +304,7 @@ def lines(found: Judged, count: int) -> Iterator[str]:
         )
     yield ""
     narrow = "; too few windows for reliable intervals" if windows < FULL_WINDOWS else ""
-    yield f"JCT ratio: mean JCT of {of} / that of the policy, {ESTIMATOR} over {windows} test windows;"
+    yield f"JCT ratio: mean JCT of {of} / that of the policy on {windows} test windows, {ESTIMATOR};"
     yield f"below 1 is better{narrow}."
     yield f"Mean JCT of {of} / a lower bound for any schedule: {interval(found.to_bound)}."
 
