@@ -97,7 +97,7 @@ class Batch(ABC):
 
     def refuse_several_sizes(self) -> None:
         """Raise ValueError unless the records of all windows have the same size."""
-        counts = [len(each.workload.jobs) for each in self.windows]
+        counts = [each.workload.room for each in self.windows]
         sizes = sorted({tier(count, nodes=1, gpus=1).jobs for count in counts})
         if len(sizes) > 1:
             raise ValueError(

@@ -67,6 +67,7 @@ class Episode:
     levels: attained GPU-seconds at which a job's level changes; each crossing is an event
     seed: of all random draws, up to 63 bits
     rows: number of records: the first is the episode, the second scratch, others belong to the caller
+    room: number of jobs for which the records have room at least
     physics: interactions of jobs
     fits: (jobs, terms) speed models fitted to profiles, zero where unknown; written as they become known
     history: run-time predictor; without one, expected values are estimates
@@ -84,6 +85,7 @@ class Episode:
         levels: tuple[float, ...] = (),
         seed: int = 0,
         rows: int = 2,
+        room: int = 0,
         physics: Physics = ALONE,
         fits: np.ndarray | None = None,
         history: History | None = None,
@@ -100,6 +102,7 @@ class Episode:
             cluster,
             placement,
             rows=rows,
+            room=room,
             discipline=self.discipline,
             exact=exact,
             tick=0.0 if exact else tick_s,
@@ -209,7 +212,7 @@ class Episode:
                 calls.pause(self.states, 0, self.jobs, job)
 
     def run_until(self, ranking: Ranking, time_s: float, account: "Account | None" = None) -> None:
-        """Carry out a ranking, from the first job on, until the last instant before a time.
+        """Carry out a ranking, from the first job on, until a time, and leave what happens then to be done.
 
         account: records what happens, and goes on to do so where `run` gets the same one.
         """
@@ -285,7 +288,7 @@ def typed(records: np.ndarray, kind: np.dtype) -> np.ndarray:
 
 
 def lay_out(
-    jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, **choices: float
+    jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, room: int = 0, **choices: float
 ) -> np.ndarray:
     """Return new records of these jobs on a cluster; the placement `pooled` makes it one node."""
     pooled = placement == "pooled"
@@ -296,6 +299,7 @@ def lay_out(
         node_cores=(sum(cluster.node_cores),) if pooled else cluster.node_cores,
         node_type=(0,) if pooled else [GPU_TYPES.index(name) for name in cluster.types],
         rows=rows,
+        room=room,
         placement=PLACEMENTS.index("first_fit" if pooled else placement),
         pooled=pooled,
         **choices,

@@ -86,7 +86,8 @@ class Rules:
     estimates), all, none, or a list joined by commas of memory, preemption, estimates, sharing, locality, cores,
     bandwidth, cpu_jobs, elastic, gpu_types, failures, startup, links, exchange, profiles."""
     jobs: int = choice(512, least=1)
-    """Number of consecutive jobs in a window; with --full-trace, number of jobs to generate."""
+    """Number of consecutive jobs in a window; with --full-trace, number of jobs to generate; of steady windows, which
+    differ in their number of jobs, those for which records have room (larger windows cannot be batched)."""
     full_trace: bool = False
     """Replay the full trace as one episode instead of windows."""
     all_windows: bool = False
@@ -98,11 +99,11 @@ class Rules:
     """Offered load of steady windows: sum over jobs of GPUs x min(duration, length of the window) / (GPUs of the cluster
     x length). A steady window is a stretch of days, which begins with running and queued jobs; the jobs submitted in its
     middle count. Jobs of a generator are thinned to this load. Default: windows of `jobs` jobs on an empty cluster."""
-    warm_days: float = choice(2.0, above=0)
+    warm_days: float = choice(7.0, above=0)
     """Days before the counted jobs of a steady window, simulated under FIFO for every policy."""
-    counted_days: float = choice(2.0, above=0)
+    counted_days: float = choice(3.0, above=0)
     """Days in which the counted jobs of a steady window are submitted."""
-    after_days: float = choice(8.0, above=0)
+    after_days: float = choice(14.0, above=0)
     """Days in which jobs go on to arrive after the counted ones of a steady window."""
     max_duration: float | None = choice(None, above=0)
     """Cap on run times, s."""

@@ -8,7 +8,8 @@ until the load is the stated one, so that the hours and days of the trace keep t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gpu_cluster_gym.workloads._scenario import Scenario, Window
+    from gpu_cluster_gym.workloads._workload import Workload
 
 DAY_S = 86_400.0
 BATCH_GAP_S = 60.0
@@ -34,7 +36,7 @@ BEFORE = Ranking("submit")
 
 
 class Stretch(NamedTuple):
-    """The parts of a steady window, in seconds after its first submission.
+    """The parts of a steady window, in seconds after its begin.
 
     from_s: the first time at which a submitted job counts
     to_s: the first time at which none counts any more
@@ -86,11 +88,36 @@ def draw(scenario: Scenario, window: Window) -> pd.DataFrame:
         most = max(most, load_of(table, gpus, end_s, end_s))
         kept = thinned(table, gpus, end_s, scenario.steady_load, traces.stream(seed, "thinning"))
         if kept is not None:
-            return kept
+            return kept.assign(job_id=np.arange(len(kept)).astype(str))
     raise ValueError(
         f"steady_load {scenario.steady_load:g}: the jobs of {scenario.trace_name} offer {most:.3g} to "
         f"{scenario.cluster_name} at most (choose a smaller cluster or load)"
     )
+
+
+def cut(table: pd.DataFrame, scenario: Scenario, window: Window, starts_s: Sequence[float]) -> pd.DataFrame | None:
+    """Return the jobs of a steady window of a log, thinned to the stated load; None past the last window.
+
+    starts_s: times at which the log's windows begin. ValueError where the log offers less than the stated load.
+    """
+    assert scenario.steady_load is not None
+    if window.number >= len(starts_s):
+        return None
+    begin_s, end_s = starts_s[window.number], stretch_of(scenario).end_s
+    gpus = cluster(scenario.cluster_name).num_gpus
+    inside = (table["submit_s"] >= begin_s) & (table["submit_s"] < begin_s + end_s)
+    rows = table[inside & (table["num_gpus"] <= gpus)].reset_index(drop=True)
+    rows = rows.assign(submit_s=rows["submit_s"] - begin_s)
+    rows.attrs = table.attrs
+    seed = traces.seed_from(scenario.seed, "steady", *window, 0)
+    kept = thinned(rows, gpus, end_s, scenario.steady_load, traces.stream(seed, "thinning")) if len(rows) else None
+    if kept is None:
+        offered = load_of(rows, gpus, end_s, end_s)
+        raise ValueError(
+            f"steady_load {scenario.steady_load:g}: {window} of {scenario.trace_file} offers {offered:.3g} to "
+            f"{scenario.cluster_name}, and no number of its batches the stated load (choose another load or cluster)"
+        )
+    return kept
 
 
 def thinned(
@@ -108,8 +135,6 @@ def thinned(
     if abs(loads[nearest] - wanted) > TOLERANCE * wanted:
         return None
     kept = table[place[batch] <= nearest].reset_index(drop=True)
-    kept["submit_s"] -= kept["submit_s"].iloc[0]
-    kept["job_id"] = np.arange(len(kept)).astype(str)
     kept.attrs = table.attrs
     return kept
 
@@ -127,11 +152,24 @@ def batches(table: pd.DataFrame) -> np.ndarray:
     return number
 
 
-def describe(load: Any) -> str:
-    """Return a sentence about the load and the parts of a steady window."""
-    stretch, gpus, table = stretch_of(load.scenario), load.cluster.num_gpus, load.table
-    capped, whole = (load_of(table, gpus, stretch.end_s, limit) for limit in (stretch.end_s, np.inf))
+def loads(workloads: Sequence[Workload]) -> str:
+    """Return a phrase about the loads and the parts of steady windows."""
+    stretch = stretch_of(workloads[0].scenario)
+    capped, whole, peak = [], [], []
+    for each in workloads:
+        gpus = each.cluster.num_gpus
+        capped.append(load_of(each.table, gpus, stretch.end_s, stretch.end_s))
+        whole.append(load_of(each.table, gpus, stretch.end_s))
+        peak.append(peak_load(each.table, gpus, stretch.end_s))
+    counted = [int(each.counted.sum()) for each in workloads]
+    jobs = [len(each.table) for each in workloads]
+    days = [f"{seconds / DAY_S:g}" for seconds in stretch]
     return (
-        f"load {capped:.2f} ({whole:.2f} with run times beyond the window, {peak_load(table, gpus, stretch.end_s):.0f} in "
-        f"the busiest hour); {load.counted.sum():,} of {len(table):,} jobs count"
+        f"load {_range(capped, '.2f')} ({_range(whole, '.2f')} uncapped, {_range(peak, '.0f')} in the busiest hour); FIFO "
+        f"until day {days[0]}, {_range(counted, ',')} jobs of day {days[0]} to {days[1]} count, {_range(jobs, ',')} arrive "
+        f"until day {days[2]}"
     )
+
+
+def _range(numbers: Sequence[float], form: str) -> str:
+    return " to ".join(dict.fromkeys((format(min(numbers), form), format(max(numbers), form))))

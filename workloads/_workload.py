@@ -86,6 +86,11 @@ class Workload:
         found: np.ndarray = (submit_s >= stretch.from_s) & (submit_s < stretch.to_s)
         return found
 
+    @property
+    def room(self) -> int:
+        """Number of jobs for which records have room at least: the same for all steady windows, which differ in size."""
+        return max(len(self.jobs), self.scenario.jobs if self.scenario.steady_load is not None else 0)
+
     @cached_property
     def _begun(self) -> np.ndarray:
         """Record of a steady window at which every policy begins: (1,)."""
@@ -120,6 +125,7 @@ class Workload:
             tick_s=scenario.tick,
             seed=traces.seed_from(scenario.seed, "episode", *self.window),
             rows=rows,
+            room=self.room,
             physics=self.physics,
             fits=self.fits,
             history=predictor(scenario.run_time_predictor),

@@ -33,6 +33,7 @@ def fresh(
     node_cores: Sequence[float],
     node_type: Sequence[int],
     rows: int = 2,
+    room: int = 0,
     **choices: float,
 ) -> np.ndarray:
     """Return `rows` records, the first ready for the first instant, the others blank for clones.
@@ -40,11 +41,12 @@ def fresh(
     jobs: dtype JOB, sorted by submission; `request_class` and optional fields are written here.
     node_gpus, node_memory, node_cores, node_type: GPUs, GiB per GPU, CPU cores and index of the GPU type of
     each node.
+    room: number of jobs for which the records have room at least.
     choices: scalar fields of the record: the active ranking, `tick`, `exact`, `pooled`, and physics.
 
     ValueError if the largest tier is exceeded, or if there are too many sizes of GPU memory.
     """
-    size = tier(len(jobs), len(node_gpus), int(sum(node_gpus)))
+    size = tier(max(len(jobs), room), len(node_gpus), int(sum(node_gpus)))
     states = np.zeros(rows, state_dtype(size))
     s = states[0]
     for name, usual in USUAL:

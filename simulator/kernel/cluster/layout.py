@@ -368,7 +368,7 @@ class Tier(NamedTuple):
     gpus: int
 
 
-JOB_TIERS = (512, 4_096, 131_072, 1_048_576)
+JOB_TIERS = (512, 4_096, 16_384, 131_072, 1_048_576)
 MACHINE_TIERS = ((64, 512), (1_024, 8_192))
 
 

@@ -101,10 +101,15 @@ def run_rule(s, jobs):
 
 @compiled
 def step_until(s, jobs, time):
-    """Carry out the active ranking at the next instant with an event if it is before a time; return whether it was."""
+    """Carry out the active ranking at the next instant with an event if it is before a time; return whether it was.
+
+    Otherwise let that time come; it is the next instant.
+    """
     if s.num_changes > 0:
         refresh(s, jobs)
     if min(next_event(s, jobs), s.next_closing, s.wake) >= time or not advance_past_ticks(s, jobs):
+        s.present_seconds += (time - s.clock) * (s.num_arrived - s.num_done)
+        s.clock = s.wake = time
         return False
     walk(s, jobs)
     return True
