@@ -29,7 +29,7 @@ Illegal = Literal["raise", "first_legal"]
 MaskIn = Literal["info", "observation"]
 """Place of the action mask: in the info only, or also in the observation."""
 FINAL_INFO = ("mean_jct_s", "jct_ratio")
-QUANTITIES = ("job_seconds", "gain", "advantage", "slowdown")
+QUANTITIES = ("job_seconds", "gain", "advantage", "slowdown", "ended")
 """Quantities of a step that a reward may use, see `envs.rewards`."""
 
 PERCENT = 100.0
@@ -93,6 +93,8 @@ class Batch(ABC):
         self.agrees = np.zeros(count, bool)
         self.terminated, self.truncated, self.over = (np.zeros(count, bool) for _ in range(3))
         self.num_illegal = np.zeros(count, np.int64)
+        self._is_steady, self._counted_ended = np.zeros(count, bool), np.zeros(count, bool)
+        self._seen_done = np.zeros(count, np.int64)
         self._slowdown = np.zeros(count)  # so far, in this episode
 
     def refuse_several_sizes(self) -> None:
@@ -115,6 +117,8 @@ class Batch(ABC):
         self.terminated[e] = self.truncated[e] = self.over[e] = False
         finish = prepared.reference_finish_s
         self.finish[e, : len(finish)], self.finish[e, len(finish) :] = finish, 0.0
+        self._is_steady[e] = not prepared.workload.counted.all()
+        self._seen_done[e], self._counted_ended[e] = -1, False
         self._begin(e, prepared)
 
     def step(self, actions: np.ndarray) -> None:
@@ -127,6 +131,7 @@ class Batch(ABC):
         self.agrees = self._own(chosen) & live
         advantage = self._advantage(chosen) if "advantage" in self._quantities else None
         began_s, job_seconds = self._clock()
+        ended = self.states["num_done"][: self.count].copy()
 
         self._simulate(chosen)
 
@@ -140,6 +145,8 @@ class Batch(ABC):
                 given[name] = advantage
             elif name == "job_seconds":
                 given[name] = self._in_units(job_seconds_after - job_seconds)
+            elif name == "ended":
+                given[name] = self.states["num_done"][: self.count] - ended
             elif name == "slowdown":
                 before, self._slowdown = self._slowdown, self._slowdown_until(now_s)
                 given[name] = self._slowdown - before
@@ -206,6 +213,18 @@ class Batch(ABC):
     @abstractmethod
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
+
+    def counted_ended(self) -> np.ndarray:
+        """Return whether the jobs that count in a steady window have all ended, and no more arrive: bool (N,)."""
+        for e in np.flatnonzero(self._is_steady & ~self._counted_ended).tolist():
+            state = self.states[e]
+            if self._seen_done[e] != (done := int(state["num_done"])):
+                self._seen_done[e] = done
+                load = self.windows[self.window[e]].workload
+                if state["num_arrived"] > load.last_counted:
+                    rows = slice(load.first_counted, load.last_counted + 1)
+                    self._counted_ended[e] = not np.isnan(state["finish_s"][rows]).any()
+        return self._counted_ended
 
     # Observation and information.
 

@@ -207,15 +207,20 @@ def plain_observation(observation: str | None, actions: PlainActions) -> Any:
     return found
 
 
-def base_policy(exponent: float, margin: float) -> Ranking:
+ORDERS = {"gain": "weighted", "arrival": "submit"}
+"""Keys of the orders in which the queue is shown."""
+
+
+def base_policy(exponent: float, margin: float, queue_order: str = "gain") -> Ranking:
     """Return the base policy, see `baselines.xion_threshold`; ValueError for an invalid value.
 
-    An infinite margin never pauses a job.
+    An infinite margin never pauses a job. queue_order: `gain`, or `arrival` for the order of submission.
     """
+    key = ORDERS[validation.choice("queue_order", queue_order, tuple(ORDERS))]
     validation.finite("exponent", exponent)
     if margin != np.inf:
         validation.finite("margin", margin, minimum=0)
-    return Ranking("weighted", "cost_aware", exponent=exponent, margin=margin)
+    return Ranking(key, "cost_aware", exponent=exponent, margin=margin)
 
 
 class PlainBatch(Batch):
@@ -351,7 +356,7 @@ class PlainBatch(Batch):
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
-        terminated = self.outcomes[:, DONE] > 0
+        terminated = (self.outcomes[:, DONE] > 0) | self.counted_ended()
         truncated = (self.outcomes[:, ENDLESS] > 0) | (self.outcomes[:, INSTANTS] >= self._max_instants)
         return terminated, truncated & ~terminated
 
@@ -415,13 +420,14 @@ class GPUClusterEnv(ClusterEnv):
     - `rollout_advantage`: discounted job-seconds by which the action beats the base policy's own; only with
       `placed_by="rule"` and `victims_by="rule"`.
     - `slowdown`: the slowdown gathered, without a unit: the undiscounted return is minus the mean slowdown.
+    - `completions`: the number of jobs that end, without a unit; meant for learners that discount simulated time.
 
     ## Starting State
     `reset` draws a window; `options={"window": n}` names one by its number, as in `info["window"]` and in results
     tables. `windows` lists the numbers. The first decision is when the first job arrives.
 
     ## Episode End
-    Terminated when all jobs are done. Truncated after 1,000 instants per job, which only repeated pausing reaches, or
+    Terminated when all jobs are done, in a steady window when those that count are done. Truncated after 1,000 instants per job, which only repeated pausing reaches, or
     when a job can never end.
 
     ## Information
@@ -451,6 +457,7 @@ class GPUClusterEnv(ClusterEnv):
     - `running_slots`: R, at least 0.
     - `exponent`: exponent of a job's number of GPUs in the base policy's order.
     - `margin`: gain required of a pause under the base policy, in overheads; infinity never pauses.
+    - `queue_order`: `gain`, the base policy's order of the queue, or `arrival`, the order of submission.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
     - `illegal`: `raise` a ValueError for an illegal action, or take the `first_legal` action instead.
     - `mask`: `info`, or `observation` to put the action mask into the observation too.
@@ -476,6 +483,7 @@ class GPUClusterEnv(ClusterEnv):
         running_slots: int = 16,
         exponent: float = BASE_POLICY.exponent,
         margin: float = BASE_POLICY.margin,
+        queue_order: str = "gain",
         tau_s: float | None = 3600.0,
         illegal: str = "raise",
         mask: str = "info",
@@ -493,7 +501,7 @@ class GPUClusterEnv(ClusterEnv):
             "illegal": illegal,
             "mask": mask,
         }
-        self.base_policy = base_policy(exponent, margin)
+        self.base_policy = base_policy(exponent, margin, queue_order)
         super().__init__(prepare(scenario, workload, split, count, self.base_policy), render_mode, choices)
 
     @property

@@ -29,7 +29,9 @@ BATCH_GAP_S = 60.0
 JOBS_PER_DAY = 2_000
 """Jobs generated at first, by day; twice as many where they do not suffice."""
 TOLERANCE = 0.02
-"""Largest relative difference of a window's load from the stated one."""
+"""Largest relative difference of a generated window's load from the stated one."""
+TOLERANCE_OF_LOGS = 0.1
+"""The same for windows of a log, which cannot be drawn again."""
 MAX_DRAWS = 200
 BEFORE = Ranking("submit")
 """FIFO, the policy before the counted jobs."""
@@ -109,8 +111,8 @@ def cut(table: pd.DataFrame, scenario: Scenario, window: Window, starts_s: Seque
     rows = table[inside & (table["num_gpus"] <= gpus)].reset_index(drop=True)
     rows = rows.assign(submit_s=rows["submit_s"] - begin_s)
     rows.attrs = table.attrs
-    seed = traces.seed_from(scenario.seed, "steady", *window, 0)
-    kept = thinned(rows, gpus, end_s, scenario.steady_load, traces.stream(seed, "thinning")) if len(rows) else None
+    rng = traces.stream(scenario.seed, "thinning", *window)
+    kept = thinned(rows, gpus, end_s, scenario.steady_load, rng, TOLERANCE_OF_LOGS) if len(rows) else None
     if kept is None:
         offered = load_of(rows, gpus, end_s, end_s)
         raise ValueError(
@@ -121,7 +123,12 @@ def cut(table: pd.DataFrame, scenario: Scenario, window: Window, starts_s: Seque
 
 
 def thinned(
-    table: pd.DataFrame, gpus: int, length_s: float, wanted: float, rng: np.random.Generator
+    table: pd.DataFrame,
+    gpus: int,
+    length_s: float,
+    wanted: float,
+    rng: np.random.Generator,
+    tolerance: float = TOLERANCE,
 ) -> pd.DataFrame | None:
     """Return the jobs of random batches whose load is the wanted one; None where no number of batches has it."""
     work = (table["num_gpus"] * table["duration_s"].clip(upper=length_s)).to_numpy(float) / (gpus * length_s)
@@ -132,7 +139,7 @@ def thinned(
     of_batch = np.bincount(batch, work, minlength=len(order))[order]
     loads = np.cumsum(of_batch)
     nearest = int(np.abs(loads - wanted).argmin())
-    if abs(loads[nearest] - wanted) > TOLERANCE * wanted:
+    if abs(loads[nearest] - wanted) > tolerance * wanted:
         return None
     kept = table[place[batch] <= nearest].reset_index(drop=True)
     kept.attrs = table.attrs

@@ -92,6 +92,16 @@ class Workload:
         return max(len(self.jobs), self.scenario.jobs if self.scenario.steady_load is not None else 0)
 
     @cached_property
+    def first_counted(self) -> int:
+        """Index of the first job that counts."""
+        return int(self.counted.argmax())
+
+    @cached_property
+    def last_counted(self) -> int:
+        """Index of the last job that counts."""
+        return len(self.counted) - 1 - int(self.counted[::-1].argmax())
+
+    @cached_property
     def _begun(self) -> np.ndarray:
         """Record of a steady window at which every policy begins: (1,)."""
         episode = self._empty(1)
@@ -146,8 +156,8 @@ class Workload:
         self._refuse_changed(episode)
         self._refuse_impossible(episode)
         number, seed = self.window.number, self.scenario.seed
-        table = results.of_episode(self.table, episode.state, window=number, seed=seed)
-        return table if self.counted.all() else table[self.counted].reset_index(drop=True)
+        rows = None if self.counted.all() else self.counted
+        return results.of_episode(self.table, episode.state, window=number, seed=seed, rows=rows)
 
     def _refuse_changed(self, episode: Episode) -> None:
         """Raise RuntimeError where constants of the episode are not as they were at its start."""
