@@ -62,6 +62,8 @@ def read(file: File, options: Options) -> pd.DataFrame:
     if iso and (mixed := [name for name in times if kinds[name] != "time" and name != "deadline_s"]):
         raise TraceError(file, int(line[0]), mixed[0], "a number", "a time with its date, like the other times")
     _set_times(log, times, {name: heading for heading, name in own.items()})
+    if "time_limit_s" in log and "profiled_duration_s" not in log:
+        log.set_limits(log["time_limit_s"])
     if ignored := [heading for heading in headings if heading not in own]:
         log.notes.append(f"columns ignored, unknown to the job table: {', '.join(map(repr, ignored))}")
     return log.table(clock, absolute=not iso)
