@@ -15,7 +15,7 @@ from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import processors, progress, working
 from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
-from gpu_cluster_gym.workloads import Scenario
+from gpu_cluster_gym.workloads import Scenario, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,7 +177,8 @@ def read_choices(args: Sequence[str]) -> Evaluation:
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
         raise ValueError(f"--paper has its own workloads: drop {', '.join(map(flag, changed))}")
-    return replace(evaluation, processes=processors(evaluation.processes))
+    scenario = resolved(evaluation.scenario)
+    return replace(evaluation, processes=processors(evaluation.processes), scenario=scenario)
 
 
 def stored_choices(args: Sequence[str], name: str, folder: Path) -> Evaluation:
@@ -339,6 +340,7 @@ def evaluate(
 
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     read = table_notes.trace_notes(workloads) if evaluation.scenario.trace_file else []
+    read += table_notes.parts_off(evaluation.scenario)
     out.print(*heading[:2], *read, sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     makers = begun(evaluation, workloads, folder).keeping(makers)

@@ -9,7 +9,6 @@ when it is eligible.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -247,15 +246,12 @@ def _heterogeneous(log: Log) -> Mask:
 def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:
     """Merge the rows of an id: components of a gang that runs at once, or attempts one after another."""
     frame = pd.DataFrame({"id": ids, "among": among, "row": np.arange(len(log))})
-    frame["submit"], frame["start"] = log["submit_s"], log["logged_start_s"]
+    frame["start"] = log["logged_start_s"]
     several = frame["among"] & frame.duplicated(["id", "among"], keep=False)
     if not several.any():
         return
-    # A gang: rows of one start. Attempts: all rows of the id.
-    keys = ["id", "start"] if how == "gang" else ["id"]
+    keys = ["id", "start"] if how == "gang" else ["id"]  # components of one attempt start at once
     groups = frame[several].groupby(keys, sort=False)
-    first, last = frame.copy(), frame.copy()
-    del first, last
     gone = np.zeros(len(log), bool)
     merged = 0
     for rows in groups["row"].apply(list):
