@@ -15,7 +15,7 @@ from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import processors, progress, working
 from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
-from gpu_cluster_gym.workloads import Scenario, resolved
+from gpu_cluster_gym.workloads import Scenario, with_physics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,7 +177,7 @@ def read_choices(args: Sequence[str]) -> Evaluation:
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
         raise ValueError(f"--paper has its own workloads: drop {', '.join(map(flag, changed))}")
-    scenario = resolved(evaluation.scenario)
+    scenario = with_physics(evaluation.scenario)
     return replace(evaluation, processes=processors(evaluation.processes), scenario=scenario)
 
 

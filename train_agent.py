@@ -19,7 +19,7 @@ from gpu_cluster_gym.evaluation.command import processors, progress
 from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import check, choice, flag
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
-from gpu_cluster_gym.workloads import Scenario, Split, resolved
+from gpu_cluster_gym.workloads import Scenario, Split, with_physics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ def read_choices(args: Sequence[str]) -> Run:
         raise ValueError(
             "--full-trace is not for training, which requires windows of a trace (drop --full-trace)"
         )
-    scenario = resolved(run.scenario)
+    scenario = with_physics(run.scenario)
     return replace(run, processes=run.processes and processors(run.processes), scenario=scenario)
 
 

@@ -28,6 +28,7 @@ PARQUET = b"PAR1"
 MAX_PARQUET_BYTES = 4 * 2**30
 """Largest table that a Parquet file may unpack to."""
 MAX_FIELDS = 10_000
+MAX_LINE = csv.field_size_limit()  # bytes that the standard library accepts in a field
 
 Cells = npt.NDArray[Any]
 Convert = Callable[[Cells, npt.NDArray[np.int64], str, File], Any]
@@ -56,10 +57,10 @@ def delimiter_of(head: Head) -> str:
 
 def header_of(file: File, delimiter: str = ",") -> list[str]:
     """Return the headings of a delimited file; TraceError for an empty one."""
-    data = read_bytes(file, most=HEAD_BYTES).removeprefix(b"\xef\xbb\xbf")
+    data = _content(file, most=HEAD_BYTES)
     first = data.partition(b"\n")[0]
     refuse_no_text(first, file)
-    return _first_row(data if not first.strip(b"\r") else first, file, delimiter)[0]
+    return _first_row(first or data, file, delimiter)[0]
 
 
 def read(
@@ -74,9 +75,8 @@ def read(
     converters: the function of each wanted column, by its heading
     names: headings of a file without a header
     """
-    data = read_bytes(file)
+    data = _content(file)
     refuse_no_text(data, file)
-    data = data.removeprefix(b"\xef\xbb\xbf")
     if names is None:
         names, begin = _first_row(data, file, delimiter)
     else:
@@ -149,12 +149,18 @@ def numbers(
 # Pieces.
 
 
+def _content(file: File, *, most: int | None = None) -> bytes:
+    """Return a file, or its beginning, without a byte-order mark, its lines ended by newlines."""
+    data = read_bytes(file, most=most).removeprefix(b"\xef\xbb\xbf")
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
+
+
 def _first_row(data: bytes, file: File, delimiter: str) -> tuple[list[str], int]:
     """Return the header, and the position behind it."""
     end = data.find(b"\n")
     end = len(data) if end < 0 else end + 1
     line = data[:end].decode("utf-8")
-    if not line.strip("\r\n"):
+    if not line.strip("\n"):
         return _blank_start(data, file)
     try:
         (row,) = csv.reader([line], delimiter=delimiter, strict=True)
@@ -169,7 +175,7 @@ def _first_row(data: bytes, file: File, delimiter: str) -> tuple[list[str], int]
 
 
 def _blank_start(data: bytes, file: File) -> tuple[list[str], int]:
-    if not data.strip(b"\r\n"):
+    if not data.strip(b"\n"):
         raise TraceError(file, 1, None, "an empty file", "a header")
     raise TraceError(file, 1, None, "a blank line", "a header")
 
@@ -177,7 +183,7 @@ def _blank_start(data: bytes, file: File) -> tuple[list[str], int]:
 def _pieces(
     data: bytes, file: File, delimiter: str, names: list[str], wanted: list[str], begin: int
 ) -> Iterator[Piece]:
-    body = data[begin:].rstrip(b"\r\n")
+    body = data[begin:].rstrip(b"\n")
     if not body:
         return
     first_line = data.count(b"\n", 0, begin) + 1
@@ -191,8 +197,6 @@ def _is_plain(body: bytes, delimiter: str, width: int) -> bool:
     """Return whether no field is quoted and each line has as many fields as there are names."""
     if b'"' in body or b"\0" in body or b"\n\n" in body or width < 2:
         return False
-    if body.count(b"\r") not in (0, body.count(b"\r\n")) or b"\n\r\n" in body:
-        return False
     num_lines = body.count(b"\n") + 1
     if body.count(delimiter.encode()) != num_lines * (width - 1):
         return False
@@ -202,6 +206,8 @@ def _is_plain(body: bytes, delimiter: str, width: int) -> bool:
         end = body.find(b"\n", at + step)
         end = len(body) if end < 0 else end + 1
         here = np.frombuffer(body, np.uint8, end - at, at)
+        if (np.diff(np.flatnonzero(here == ord("\n")), prepend=-1, append=len(here)) > MAX_LINE).any():
+            return False
         marks = here[(here == ord(delimiter)) | (here == ord("\n"))] == ord("\n")
         ends = np.flatnonzero(marks)
         left = len(marks) - (int(ends[-1]) + 1 if len(ends) else 0)

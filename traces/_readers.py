@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 GENERIC = "generic"
 FOREIGN = (
-    ("----------  ", "the columns of a terminal", "sacct --parsable2"),
+    ("---------- ", "the columns of a terminal", "sacct --parsable2"),
     ("JOBID ", "squeue", "the history of jobs, from sacct --parsable2"),
     ("<html", "a web page", "the log itself: download the raw file"),
     ("<!doctype html", "a web page", "the log itself: download the raw file"),
@@ -36,19 +36,18 @@ def read(name: str | None, file: File, options: Options) -> pd.DataFrame:
     """
     head, known = head_of(file), readers()
     like = None if options.columns else next((each for each in known if known[each].looks_like(head)), None)
-    name = name or like or GENERIC
-    if options.columns and name != GENERIC:
-        raise TraceError(
-            file, None, None, f"--columns with --trace {name}, whose columns are known", "one of them: drop the other"
-        )
-    if like not in (None, name):
+    chosen = name or like or GENERIC
+    if options.columns and chosen != GENERIC:
+        found = f"--columns with --trace {chosen}, whose columns are known"
+        raise TraceError(file, None, None, found, "one of them: drop the other")
+    if like not in (None, chosen):
         found = f"what looks like {known[str(like)].what}"
-        raise TraceError(file, 1, None, found, f"{known[name].what} (--trace {like}, or no --trace)")
+        raise TraceError(file, 1, None, found, f"{known[chosen].what} (drop --trace {chosen})")
     if like is None and not options.columns:
         _refuse_foreign(file, head)
-    table = known[name].read(file, options)
-    if name != GENERIC:
-        table.attrs["notes"] = [f"read as {known[name].what}", *table.attrs["notes"]]
+    table = known[chosen].read(file, options)
+    if name is None and chosen != GENERIC:
+        table.attrs["notes"] = [f"read as {known[chosen].what}", *table.attrs["notes"]]
     return table
 
 

@@ -36,7 +36,7 @@ ENDED = (
     "TIMEOUT", "LAUNCH_FAILED",
 )  # fmt: skip
 STATES = {*RUNNING, *QUEUED, *ENDED}
-TRES = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
+TRES = ("AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES")
 """Fields that may name GPUs, the best first; GRES are counted for each node."""
 _JOB = re.compile(r"\d{1,12}(?:_(?:\d{1,12}|\[[^\]|]{1,4000}\]))?(?:\+\d{1,6})?", re.ASCII)
 _STEP = re.compile(_JOB.pattern + r"\.[\w+.\-]{1,64}", re.ASCII)

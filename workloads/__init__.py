@@ -33,7 +33,7 @@ from gpu_cluster_gym.workloads._workload import (
     full_trace,
     load,
     prepare,
-    resolved,
+    with_physics,
     seed_of_jobs,
     shifted,
 )
@@ -62,7 +62,7 @@ __all__ = [
     "named",
     "names",
     "prepare",
-    "resolved",
+    "with_physics",
     "seed_of_jobs",
     "shifted",
     "up_to",
@@ -95,4 +95,4 @@ def make_scenario(workload: str | None = None, fields: Mapping[str, Any] | None 
     if isinstance(fields, Mapping) and "workload" in fields:
         raise ValueError("scenario: 'workload' is not one of its fields; pass it as the keyword workload=")
     usual = Scenario() if workload is None else named(workload)
-    return resolved(changed(usual, {} if fields is None else fields))
+    return with_physics(changed(usual, {} if fields is None else fields))

@@ -202,5 +202,5 @@ class Scenario(Parameters, Rules):
         """Parts of physics that are on; RuntimeError where they depend on a log that has not been read."""
         parts = parts_of(self.physics_name)
         if MEASURED in parts:
-            raise RuntimeError("what is measured is known once the log is read: workloads.resolved(scenario)")
+            raise RuntimeError("what is measured is known once the log is read: workloads.with_physics(scenario)")
         return parts

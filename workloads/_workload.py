@@ -232,7 +232,7 @@ def load(
 
 def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFrame:
     """Cap run times as requested and fill in columns that the trace lacks."""
-    scenario = resolved(scenario)
+    scenario = with_physics(scenario)
     machines = cluster(scenario.cluster_name)
     if scenario.max_duration is not None:
         longest, present = scenario.max_duration, [name for name in RUN_TIMES if name in table]
@@ -267,7 +267,7 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TR
     Jobs that the empty cluster could never hold are dropped where the scenario says so; else ValueError lists them.
     """
     traces.refuse_while_asking("a workload")
-    scenario = resolved(scenario)
+    scenario = with_physics(scenario)
     if scenario.shift is not None:
         return shifted(prepare(table, replace(scenario, shift=None), window=window), scenario.shift)
     machines = cluster(scenario.cluster_name)
@@ -397,7 +397,7 @@ def _source(scenario: Scenario) -> Scenario:
     return Scenario(**{name: getattr(scenario, name) for name in same})
 
 
-def resolved(scenario: Scenario) -> Scenario:
+def with_physics(scenario: Scenario) -> Scenario:
     """Return the scenario with its physics spelt out, where it is what the log holds; ValueError for a bad log."""
     parts = parts_of(scenario.physics_name)
     if MEASURED not in parts:
@@ -433,6 +433,6 @@ def generate(scenario: Scenario, window: Window) -> pd.DataFrame:
 
 def full_trace(scenario: Scenario) -> Workload:
     """Return everything as one workload, on the trace's own cluster or the one named."""
-    scenario = resolved(scenario)
+    scenario = with_physics(scenario)
     table = read(scenario) if scenario.trace_file else generate(scenario, FULL_TRACE)
     return prepare(table, scenario)
