@@ -104,8 +104,11 @@ def work(args: Sequence[str]) -> None:
     if evaluation.audit:
         audit(evaluation)
         return
+    found: Sequence[Candidate] = ()
     if evaluation.protocol:
         evaluation, found = candidates_of(evaluation, choices.asked_for(args, Evaluation))
+    evaluation = replace(evaluation, scenario=with_physics(evaluation.scenario))
+    if evaluation.protocol:
         what, fill = judgement(evaluation, found)
     elif evaluation.paper:
         what, fill = reproduction(evaluation)
@@ -177,8 +180,7 @@ def read_choices(args: Sequence[str]) -> Evaluation:
     if evaluation.paper and evaluation.scenario != usual:
         changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
         raise ValueError(f"--paper has its own workloads: drop {', '.join(map(flag, changed))}")
-    scenario = with_physics(evaluation.scenario)
-    return replace(evaluation, processes=processors(evaluation.processes), scenario=scenario)
+    return replace(evaluation, processes=processors(evaluation.processes))
 
 
 def stored_choices(args: Sequence[str], name: str, folder: Path) -> Evaluation:

@@ -112,8 +112,7 @@ def read_choices(args: Sequence[str]) -> Run:
         raise ValueError(
             "--full-trace is not for training, which requires windows of a trace (drop --full-trace)"
         )
-    scenario = with_physics(run.scenario)
-    return replace(run, processes=run.processes and processors(run.processes), scenario=scenario)
+    return replace(run, processes=run.processes and processors(run.processes))
 
 
 def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
@@ -141,9 +140,13 @@ def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
 
 
 def resolved(run: Run) -> Run:
-    """Return the choices with the absolute path of --init-from; ValueError for options that exclude each other."""
+    """Return the choices with the absolute path of --init-from, and physics spelt out where it is what the log holds.
+
+    ValueError for options that exclude each other, or an unreadable log.
+    """
     from gpu_cluster_gym.agents.learn import learner_of
 
+    run = replace(run, scenario=with_physics(run.scenario))
     training = learner_of(run.scenario, run.training).training
     if not isinstance(training, SteerTraining | MovesTraining):
         return run

@@ -112,6 +112,8 @@ def load(
         options = Options(columns_given(columns), time_zone)
         return first(_readers.read(name, file, options), jobs)
     if name is None or (hasattr(found, "reader") and not hasattr(found, "trace")):
-        raise TraceError(name or "trace", None, None, "no file", "a log (--trace-file FILE), since it has no generator")
+        raise TraceError(
+            name or "trace", None, None, "no file", "a log (--trace-file FILE), since it has no generator"
+        )
     table: pd.DataFrame = find("traces", name, "trace")(file, seed=seed, jobs=jobs)
     return table

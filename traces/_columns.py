@@ -166,7 +166,9 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("user", str, "", "user who submitted it"),
     Column("vc", str, "", "virtual cluster it was submitted to"),
-    Column("tenant", str, "", "group that shares the cluster with others: an account, a team, a virtual cluster"),
+    Column(
+        "tenant", str, "", "group that shares the cluster with others: an account, a team, a virtual cluster"
+    ),
     Column("partition", str, "", "partition or queue it was submitted to"),
     Column("qos", str, "", "quality of service or priority class"),
     Column("gpu_type", str, "", "type of GPU in the log; for description only"),

@@ -103,7 +103,9 @@ def require(headings: Sequence[str], wanted: Sequence[str], file: File, what: st
     """Raise TraceError for the first column that a format requires and a file lacks."""
     for name in wanted:
         if name not in headings:
-            raise TraceError(file, 1, name, f"only {quote(', '.join(headings))}", f"a column named {name} of {what}")
+            raise TraceError(
+                file, 1, name, f"only {quote(', '.join(headings))}", f"a column named {name} of {what}"
+            )
 
 
 # Converters.
@@ -121,7 +123,9 @@ def numbers(
     *, least: float = 0.0, blank: Sequence[str] = (), whole: bool = False
 ) -> Callable[[Cells, npt.NDArray[np.int64], str, File], npt.NDArray[np.float64]]:
     """Return a converter to numbers, a cell of `blank` as NaN."""
-    words = f"a {'whole ' * whole}number >= {least:g}" if np.isfinite(least) else f"a {'whole ' * whole}number"
+    words = (
+        f"a {'whole ' * whole}number >= {least:g}" if np.isfinite(least) else f"a {'whole ' * whole}number"
+    )
 
     def convert(
         cells: Cells, line: npt.NDArray[np.int64], column: str, file: File
@@ -306,7 +310,11 @@ def parquet(file: File) -> dict[str, Cells]:
         from pyarrow import parquet as pq
     except ImportError:
         raise TraceError(
-            file, None, None, "a Parquet file", "the package pyarrow to read it (pip install pyarrow), or a CSV"
+            file,
+            None,
+            None,
+            "a Parquet file",
+            "the package pyarrow to read it (pip install pyarrow), or a CSV",
         ) from None
     try:
         found = pq.ParquetFile(file)

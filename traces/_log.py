@@ -86,9 +86,7 @@ def columns_given(text: str | None) -> tuple[tuple[str, str], ...]:
         if not joined or not heading:
             raise ValueError(f"{item!r} is no pair like job_id=NAME")
         if own not in known:
-            raise ValueError(
-                f"there is no column {own!r} among {', '.join(known)}{did_you_mean(own, known)}"
-            )
+            raise ValueError(f"there is no column {own!r} among {', '.join(known)}{did_you_mean(own, known)}")
         pairs.append((own, heading))
     for place, what in ((0, "column"), (1, "heading")):
         names = [pair[place] for pair in pairs]
@@ -184,7 +182,7 @@ class Log:
         self.leave_out(~self[end].known, UNFINISHED)
 
     def set_run_times(self, logged_s: Floats) -> None:
-        """Set duration_s: as logged, else from start to end; jobs without any are left out and contradictions counted."""
+        """Set duration_s: as logged, else from start to end. Jobs without any are left out, contradictions counted."""
         between = self[LOGGED_END] - self["logged_start_s"]
         known = np.isfinite(logged_s)
         differ = known & (np.abs(np.where(known, logged_s, 0.0) - between) > TOLERANCE_S)
@@ -233,7 +231,9 @@ class Log:
 
         if not len(self):
             why = "; ".join(f"{what}: {number:,}" for what, number in self.counts.items())
-            raise TraceError(self.file, None, None, f"no job that ran ({why})" if why else "no jobs", "at least one")
+            raise TraceError(
+                self.file, None, None, f"no job that ran ({why})" if why else "no jobs", "at least one"
+            )
         known = {column.name for column in COLUMNS}
         cells = {name: each for name, each in self.columns.items() if name in known}
         if not absolute:

@@ -99,7 +99,9 @@ class Clock:
             early, later = _in_zone(seconds[local], self.zone)
             if (gone := np.isnan(early)).any():
                 at = int(local[int(np.argmax(gone))])
-                expected = f"a time that exists in {self.zone} (its clock was put forward then; see --time-zone)"
+                expected = (
+                    f"a time that exists in {self.zone} (its clock was put forward then; see --time-zone)"
+                )
                 raise TraceError(file, int(line[at]), column, quote(cells[at]), expected)
             seconds[local], late[local] = early, later
             self.counts["twice"] += int((early != later).sum())
@@ -143,7 +145,9 @@ def spans(
         if cell not in known:
             known[cell] = _span(cell)
             if np.isnan(known[cell]):
-                raise TraceError(file, int(line[at]), column, quote(cell), "a duration like 3600 or 1-02:03:04")
+                raise TraceError(
+                    file, int(line[at]), column, quote(cell), "a duration like 3600 or 1-02:03:04"
+                )
         found[at] = known[cell]
     return found
 

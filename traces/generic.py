@@ -48,7 +48,9 @@ def read(file: File, options: Options) -> pd.DataFrame:
         found, line, _ = _delimited.read(file, converters, delimiter=delimiter)
     else:
         line = np.arange(1, len(next(iter(packed.values()), ())) + 1)
-        found = {name: convert(_as_text(packed[name]), line, name, file) for name, convert in converters.items()}
+        found = {
+            name: convert(_as_text(packed[name]), line, name, file) for name, convert in converters.items()
+        }
     log = Log(file, {}, line)
     if not len(line):
         raise TraceError(file, None, None, "no jobs", "at least one row below the header")
@@ -60,7 +62,9 @@ def read(file: File, options: Options) -> pd.DataFrame:
             log[name] = found[heading]
     iso = any(kind == "time" for kind in kinds.values())
     if iso and (mixed := [name for name in times if kinds[name] != "time" and name != "deadline_s"]):
-        raise TraceError(file, int(line[0]), mixed[0], "a number", "a time with its date, like the other times")
+        raise TraceError(
+            file, int(line[0]), mixed[0], "a number", "a time with its date, like the other times"
+        )
     _set_times(log, times, {name: heading for heading, name in own.items()})
     if "time_limit_s" in log and "profiled_duration_s" not in log:
         log.set_limits(log["time_limit_s"])
@@ -108,7 +112,9 @@ class _Cells:
     def __call__(self, cells: npt.NDArray[Any], line: npt.NDArray[np.int64], heading: str, file: File) -> Any:
         """Return the cells in the column's type, as `Times` in a column of times; TraceError for the first bad one."""
         if self._name in CLOCKED:
-            kind = self._kinds.setdefault(self._name, "time" if len(cells) and is_time(cells[0]) else "number")
+            kind = self._kinds.setdefault(
+                self._name, "time" if len(cells) and is_time(cells[0]) else "number"
+            )
             if kind == "time":
                 return self._clock.times(cells, line, heading, file)
             found = values(self._column, cells, line, file)

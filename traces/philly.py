@@ -40,7 +40,7 @@ def trace(file: File | None = None, *, seed: int, jobs: int | None = None) -> pd
     """
     if file is None:
         return generate(seed, jobs)
-    return first(read(file), jobs)
+    return first(read(file, Options()), jobs)
 
 
 def looks_like(head: Head) -> bool:
@@ -48,7 +48,7 @@ def looks_like(head: Head) -> bool:
     return head.text.lstrip().startswith("[") and '"attempts"' in head.text and '"vc"' in head.text
 
 
-def read(file: File, options: Options = Options()) -> pd.DataFrame:
+def read(file: File, options: Options) -> pd.DataFrame:
     """Read the jobs of the log; see `trace`. Its times have no zone, and its clock did not change in winter."""
     notes: Counter[str] = Counter()
     lines, rows = [], []

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpu_cluster_gym.traces import _delimited
+from gpu_cluster_gym.traces._columns import SHORTEST_S
 from gpu_cluster_gym.traces._delimited import text
 from gpu_cluster_gym.traces._log import UNFINISHED, ZERO, File, Floats, Head, Log, Mask, Options, Reader
-from gpu_cluster_gym.traces._columns import SHORTEST_S
 from gpu_cluster_gym.traces._table import TraceError, quote
 from gpu_cluster_gym.traces._times import Clock, spans
 
@@ -63,12 +63,26 @@ def read(file: File, options: Options) -> pd.DataFrame:
         raise TraceError(file, 1, "ElapsedRaw", quote(", ".join(headings)), "ElapsedRaw, Elapsed or End")
     tres = [name for name in TRES if name in headings]
     if not tres:
-        raise TraceError(file, 1, "AllocTRES", quote(", ".join(headings)), f"AllocTRES, which names GPUs: {EXPORT}")
-    words = ("User", "Account", "Partition", "QOS", "State", "Elapsed", "ElapsedRaw", "Timelimit", "TimelimitRaw")
+        raise TraceError(
+            file, 1, "AllocTRES", quote(", ".join(headings)), f"AllocTRES, which names GPUs: {EXPORT}"
+        )
+    words = (
+        "User",
+        "Account",
+        "Partition",
+        "QOS",
+        "State",
+        "Elapsed",
+        "ElapsedRaw",
+        "Timelimit",
+        "TimelimitRaw",
+    )
     moments = ("Submit", "Eligible", "Start", "End")
     counts = ("NNodes", "AllocNodes", "NCPUS", "AllocCPUS")
     wanted: dict[str, _delimited.Convert] = dict.fromkeys((job_id, *words, *moments, *counts, *tres), text)
-    log = _delimited.log(file, {name: each for name, each in wanted.items() if name in headings}, delimiter="|")
+    log = _delimited.log(
+        file, {name: each for name, each in wanted.items() if name in headings}, delimiter="|"
+    )
     log["JobID"] = log[job_id]
     _leave_out_steps(log)
     _check_states(log)
@@ -80,11 +94,18 @@ def read(file: File, options: Options) -> pd.DataFrame:
     _set_times(log)
     _set_gpus(log, tres)
     _set_limits(log)
-    for name, heading in (("user", "User"), ("tenant", "Account"), ("partition", "Partition"), ("qos", "QOS")):
+    for name, heading in (
+        ("user", "User"),
+        ("tenant", "Account"),
+        ("partition", "Partition"),
+        ("qos", "QOS"),
+    ):
         if heading in log:
             log.set_text(name, log[heading])
     log["status"] = log["state"]
-    _merge(log, np.array([each.partition("+")[0] for each in log["JobID"]], object), _heterogeneous(log), "gang")
+    _merge(
+        log, np.array([each.partition("+")[0] for each in log["JobID"]], object), _heterogeneous(log), "gang"
+    )
     _merge(log, log["JobID"], np.ones(len(log), bool), "attempts")
     log["job_id"] = log["JobID"]
     log.mark_cpu_jobs()
@@ -108,9 +129,17 @@ def _check_states(log: Log) -> None:
     known: dict[str, str] = {}
     state = np.empty(len(log), object)
     state[:] = [known.setdefault(each, each.split(" ")[0].rstrip("+")) for each in log["State"]]
-    whole = {each: next((name for name in sorted(STATES) if name.startswith(each)), "") for each in set(state) if each}
-    log.refuse(~np.isin(state.astype(str), [*whole]), "State", log["State"], "a state of a job, like COMPLETED")
-    log.refuse(np.array([not whole[each] for each in state], bool), "State", log["State"], "a state like COMPLETED")
+    whole = {
+        each: next((name for name in sorted(STATES) if name.startswith(each)), "")
+        for each in set(state)
+        if each
+    }
+    log.refuse(
+        ~np.isin(state.astype(str), [*whole]), "State", log["State"], "a state of a job, like COMPLETED"
+    )
+    log.refuse(
+        np.array([not whole[each] for each in state], bool), "State", log["State"], "a state like COMPLETED"
+    )
     state[:] = [whole[each] for each in state]
     log["state"] = state
 
@@ -130,13 +159,18 @@ def _set_times(log: Log) -> None:
         later = log["Eligible"].known & (eligible > submit.early)
         start_s = log["Start"].after(submit.early)
         later &= eligible <= start_s
-        log.count(later, "jobs that became eligible after their submission (dependencies, begin times), arriving then")
+        log.count(
+            later,
+            "jobs that became eligible after their submission (dependencies, begin times), arriving then",
+        )
         submit = type(submit)(np.where(later, eligible, submit.early), np.where(later, eligible, submit.late))
     running = np.isin(log["state"].astype(str), RUNNING)
-    end = log["End"] if "End" in log else None
+    end = log.columns.get("End")
     elapsed = _elapsed(log)
     start_s = log["Start"].after(submit.early)
-    log.refuse(start_s < submit.early, "Start", log.line, "a time not before the submission (see --time-zone)")
+    log.refuse(
+        start_s < submit.early, "Start", log.line, "a time not before the submission (see --time-zone)"
+    )
     log["submit_s"], log["logged_start_s"] = submit.early, start_s
     if end is not None:
         end_s = end.after(start_s)
@@ -183,9 +217,8 @@ def _set_gpus(log: Log, fields: list[str]) -> None:
                 try:
                     known[name, cell] = _resources(cell)
                 except ValueError as error:
-                    raise TraceError(
-                        log.file, int(log.line[row]), name, quote(cell), f"resources like cpu=8,gres/gpu:a100=2 ({error})"
-                    ) from None
+                    expected = f"resources like cpu=8,gres/gpu:a100=2 ({error})"
+                    raise TraceError(log.file, int(log.line[row]), name, quote(cell), expected) from None
             count, parts, cpus, kind = known[name, cell]
             each_node = nodes[row] if name.endswith("GRES") else 1.0
             gpus[row], slices[row], kinds[row] = (count + parts / SLICES) * each_node, parts > 0, kind
@@ -229,7 +262,9 @@ def _resources(cell: str) -> tuple[float, float, float, str]:
             else:
                 typed += count
                 kinds.append(match[1])
-        elif joined and name and re.fullmatch(r"[\w/:.\-]{1,80}", name, re.ASCII) and _AMOUNT.fullmatch(amount):
+        elif (
+            joined and name and re.fullmatch(r"[\w/:.\-]{1,80}", name, re.ASCII) and _AMOUNT.fullmatch(amount)
+        ):
             if name == "cpu":
                 cores = float(amount) if amount.isdigit() else 0.0
         elif not re.fullmatch(r"[A-Za-z][\w.\-]{0,40}(?::[\w.\-]{1,40}){0,3}(?:\([^()]*\))?", item, re.ASCII):
@@ -278,4 +313,6 @@ def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:
         if how == "gang"
         else "jobs that were requeued, their attempts as one job (first submission, sum of the run times)",
     )
-    log.leave_out(gone, "components of heterogeneous jobs, merged" if how == "gang" else "further attempts, merged")
+    log.leave_out(
+        gone, "components of heterogeneous jobs, merged" if how == "gang" else "further attempts, merged"
+    )

@@ -60,8 +60,13 @@ reader = Reader("a log in the Standard Workload Format", looks_like, read)
 def _set_columns(log: Log) -> None:
     used, asked = log["allocated processors"], log["requested processors"]
     gpus = np.where(used > 0, used, asked)
-    log.refuse(~(gpus > 0), "allocated processors", used, "processors, allocated or requested, for a job that ran")
-    log.count((used > 0) & (asked > 0) & (used != asked), "jobs with other processors than requested, used as allocated")
+    log.refuse(
+        ~(gpus > 0), "allocated processors", used, "processors, allocated or requested, for a job that ran"
+    )
+    log.count(
+        (used > 0) & (asked > 0) & (used != asked),
+        "jobs with other processors than requested, used as allocated",
+    )
     log.round_up_gpus(gpus, "allocated processors")
     log.notes.append("a processor is taken as a GPU")
     log["job_id"] = _words(log["job number"])
@@ -115,7 +120,9 @@ def _fast(body: bytes, first_line: int) -> tuple[npt.NDArray[np.float64], npt.ND
     return found, np.arange(first_line, first_line + len(found))
 
 
-def _strict(body: bytes, first_line: int, file: File) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+def _strict(
+    body: bytes, first_line: int, file: File
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Return the numbers of each line and its number; TraceError for the first fault."""
     rows, lines = [], []
     for number, line in enumerate(body.decode("utf-8").split("\n"), first_line):
@@ -123,7 +130,9 @@ def _strict(body: bytes, first_line: int, file: File) -> tuple[npt.NDArray[np.fl
         if not fields or fields[0].startswith(";"):
             continue
         if len(fields) != len(FIELDS):
-            raise TraceError(file, number, None, f"{len(fields)} fields", f"{len(FIELDS)} numbers split by blanks")
+            raise TraceError(
+                file, number, None, f"{len(fields)} fields", f"{len(FIELDS)} numbers split by blanks"
+            )
         for name, cell in zip(FIELDS, fields, strict=True):
             if not _NUMBER.fullmatch(cell):
                 raise TraceError(file, number, name, quote(cell), "a number, or -1 where it is unknown")
@@ -140,4 +149,6 @@ def _machines(comments: str) -> list[str]:
     procs, nodes = int(found["MaxProcs"]), int(found["MaxNodes"])
     if not nodes or procs % nodes:
         return [f"the log's machines: {procs:,} processors on {nodes:,} nodes"]
-    return [f"the log's machines: {procs:,} processors on {nodes:,} nodes (--cluster {nodes}x{procs // nodes})"]
+    return [
+        f"the log's machines: {procs:,} processors on {nodes:,} nodes (--cluster {nodes}x{procs // nodes})"
+    ]

@@ -33,9 +33,9 @@ from gpu_cluster_gym.workloads._workload import (
     full_trace,
     load,
     prepare,
-    with_physics,
     seed_of_jobs,
     shifted,
+    with_physics,
 )
 
 __all__ = [
@@ -62,11 +62,11 @@ __all__ = [
     "named",
     "names",
     "prepare",
-    "with_physics",
     "seed_of_jobs",
     "shifted",
     "up_to",
     "windows",
+    "with_physics",
 ]
 
 

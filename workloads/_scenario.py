@@ -120,7 +120,7 @@ class Rules:
     """Name of a trace; philly if neither a trace nor a file is given."""
     trace_file: str | None = None
     """Log to read instead of generating jobs: Slurm's sacct, the Standard Workload Format, a public trace's original
-    file, or a CSV, TSV or Parquet file with the columns of the job table. --trace names the format if it must be one."""
+    file, or a CSV, TSV or Parquet file with the columns of the job table. The format is found by the file's look."""
     columns: str | None = choice(None, expected=columns_expected)
     """Headings of a file with columns of its own, as in job_id="job id",submit_s=submit,num_gpus=gpus."""
     time_zone: str | None = choice(None, expected=zone_expected)
@@ -134,10 +134,11 @@ class Rules:
     """Handling of a job that does not fit. greedy: skip it; strict: strict FIFO, it blocks the queue; easy: EASY
     backfilling."""
     physics: str | None = choice(None, expected=parts_expected)
-    """Simulated effects: standard (all that concern jobs on GPUs; the default of a generator), measured (those for which
-    the log holds all figures, so that nothing is drawn; the default with --trace-file), exclusive (the classic problem:
-    memory, preemption, estimates), all, none, or a list joined by commas of measured, memory, preemption, estimates,
-    sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types, failures, startup, links, exchange, profiles."""
+    """Simulated effects: standard (all that concern jobs on GPUs; the default of generated jobs), measured (those for
+    which a log holds all figures, so that nothing is drawn; the default with --trace-file), exclusive (the classic
+    problem: memory, preemption, estimates), all, none, or a list joined by commas of measured, memory, preemption,
+    estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types, failures, startup, links, exchange,
+    profiles."""
     jobs: int = choice(512, least=1)
     """Number of consecutive jobs in a window; with --full-trace, number of jobs to generate."""
     full_trace: bool = False
@@ -202,5 +203,7 @@ class Scenario(Parameters, Rules):
         """Parts of physics that are on; RuntimeError where they depend on a log that has not been read."""
         parts = parts_of(self.physics_name)
         if MEASURED in parts:
-            raise RuntimeError("what is measured is known once the log is read: workloads.with_physics(scenario)")
+            raise RuntimeError(
+                "what is measured is known once the log is read: workloads.with_physics(scenario)"
+            )
         return parts

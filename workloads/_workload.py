@@ -211,15 +211,16 @@ def load(
     *,
     seed: int,
     jobs: int | None = None,
-    **options: str | None,
+    columns: str | None = None,
+    time_zone: str | None = None,
 ) -> pd.DataFrame:
     """Return the job table of a trace, or of a named workload that generates its own jobs; see `traces.load`.
 
-    options: of reading a file. ValueError lists the names.
+    ValueError lists the names.
     """
     traces.refuse_while_asking("a trace")
     if trace is None or trace in traces.names():
-        return traces.load(trace, file, seed=seed, jobs=jobs, **options)
+        return traces.load(trace, file, seed=seed, jobs=jobs, columns=columns, time_zone=time_zone)
     known = traces.available("workloads")
     found: Any = traces.provider("workloads", trace, "trace") if trace in known else None
     if not hasattr(found, "trace"):
@@ -387,8 +388,8 @@ def scaled_arrivals(table: pd.DataFrame, gpus: int, load: float) -> dict[str, An
 @cached(1)
 def _log(source: Scenario) -> pd.DataFrame:
     """Return the jobs of a scenario's trace file as the log has them."""
-    options = {"columns": source.columns, "time_zone": source.time_zone}
-    return load(source.trace_name, source.trace_file, seed=source.seed, **options)
+    named = {name: getattr(source, name) for name in ("columns", "time_zone")}
+    return load(source.trace_name, source.trace_file, seed=source.seed, jobs=None, **named)
 
 
 def _source(scenario: Scenario) -> Scenario:
@@ -403,7 +404,9 @@ def with_physics(scenario: Scenario) -> Scenario:
     if MEASURED not in parts:
         return scenario
     if not scenario.trace_file:
-        raise ValueError(f"physics {scenario.physics}: a generator measures nothing; name a log by trace_file")
+        raise ValueError(
+            f"physics {scenario.physics}: a generator measures nothing; name a log by trace_file"
+        )
     held = parts_held(_log(_source(scenario)).columns)
     return replace(scenario, physics=",".join(part for part in PARTS if part in parts | held) or "none")
 

@@ -109,9 +109,9 @@ BAD_LOGS = [
     Helios.bad("helios: a blank user", "u1", "", "user", "not blank"),
     Bad("helios: an id twice", f"{HELIOS_HEADER}\n{HELIOS_JOB}\n{HELIOS_JOB}\n".encode(), 3, "job_id", "line 2",
         "cluster_log.csv"),
-    Bad("helios: no node_num", HELIOS_HEADER.replace("node_num", "nodes").encode() + b"\n", 1, "node_num", "named node_num",
-        "cluster_log.csv"),
-    Bad("helios: only jobs that never ran", f"{HELIOS_HEADER}\n{HELIOS_JOB}\n".replace(",3600,", ",0,").encode(), None, None,
-        "no job that ran", "cluster_log.csv"),
+    Bad("helios: no node_num", HELIOS_HEADER.replace("node_num", "nodes").encode() + b"\n", 1, "node_num",
+        "named node_num", "cluster_log.csv"),
+    Bad("helios: only jobs that never ran", f"{HELIOS_HEADER}\n{HELIOS_JOB}\n".replace(",3600,", ",0,").encode(),
+        None, None, "no job that ran", "cluster_log.csv"),
 ]  # fmt: skip
 """More than sixty files: Slurm, the Standard Workload Format, Helios, and what is no log."""

@@ -1,6 +1,7 @@
 """Logs of other programs become the hand-computed table, and every oddity is counted."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,14 +24,14 @@ BESIDE = (folder / "shared" / "data" / "samples" for folder in Path(__file__).re
 SAMPLES = next((folder for folder in BESIDE if folder.is_dir()), Path("no samples"))
 
 
-def read(folder: Path, text: str, name: str = "log.csv", **options: str) -> pd.DataFrame:
+def read(folder: Path, text: str, name: str = "log.csv", **options: Any) -> pd.DataFrame:
     """Return the job table of a file with this text."""
     file = folder / name
     file.write_text(text, encoding="utf-8")
     return traces.load(file=file, seed=0, **options)
 
 
-def slurm(folder: Path, *jobs: str, **options: str) -> pd.DataFrame:
+def slurm(folder: Path, *jobs: str, **options: Any) -> pd.DataFrame:
     return read(folder, "\n".join([SLURM_HEADER, *jobs, ""]), "sacct.txt", **options)
 
 
@@ -38,7 +39,7 @@ def swf(folder: Path, *jobs: str) -> pd.DataFrame:
     return read(folder, SWF_HEADER + "".join(f"{job}\n" for job in jobs), "log.swf")
 
 
-def helios(folder: Path, *jobs: str, **options: str) -> pd.DataFrame:
+def helios(folder: Path, *jobs: str, **options: Any) -> pd.DataFrame:
     return read(folder, "\n".join([HELIOS_HEADER, *jobs, ""]), **options)
 
 
@@ -92,7 +93,9 @@ def test_a_file_that_looks_like_another_format_is_told_so(
 ) -> None:
     file = tmp_path / "log"
     file.write_text(text)
-    with pytest.raises(traces.TraceError, match=f"found what looks like {looks}, expected .*drop --trace {name}"):
+    with pytest.raises(
+        traces.TraceError, match=f"found what looks like {looks}, expected .*drop --trace {name}"
+    ):
         traces.load(name, file, seed=0)
 
 
@@ -150,7 +153,10 @@ def test_tasks_of_an_array_are_jobs_and_its_pending_rest_is_not(tmp_path: Path) 
 def test_attempts_of_a_requeued_job_are_one_job(tmp_path: Path) -> None:
     """600 s from 1:10, preempted and submitted again at 1:20; then 3,600 s from 2:00: 4,200 s."""
     first = changed(
-        SLURM_JOB, ("COMPLETED", "PREEMPTED"), ("2024-03-01T02:10:00", "2024-03-01T01:20:00"), ("|3600|", "|600|")
+        SLURM_JOB,
+        ("COMPLETED", "PREEMPTED"),
+        ("2024-03-01T02:10:00", "2024-03-01T01:20:00"),
+        ("|3600|", "|600|"),
     )
     again = SLURM_JOB.replace("T01:00:00", "T01:20:00").replace("T01:10:00", "T02:00:00")
     again = again.replace("T02:10:00", "T03:00:00")
@@ -161,7 +167,10 @@ def test_attempts_of_a_requeued_job_are_one_job(tmp_path: Path) -> None:
 
 
 def test_components_of_a_heterogeneous_job_are_one_gang(tmp_path: Path) -> None:
-    parts = [changed(SLURM_JOB, ("101", "101+0")), changed(SLURM_JOB, ("101", "101+1"), (",gres/gpu=2,mem", ",gres/gpu=4,mem"))]
+    parts = [
+        changed(SLURM_JOB, ("101", "101+0")),
+        changed(SLURM_JOB, ("101", "101+1"), (",gres/gpu=2,mem", ",gres/gpu=4,mem")),
+    ]
     table = slurm(tmp_path, *parts)
     assert table[["num_gpus", "cpu_cores", "duration_s"]].to_numpy().tolist() == [[6, 16, 3600]]
     assert noted(table, "heterogeneous jobs, run as one gang") == 1
@@ -191,14 +200,24 @@ def test_gres_of_old_versions_are_counted_for_each_node(tmp_path: Path) -> None:
 
 
 def test_a_job_arrives_when_it_is_eligible(tmp_path: Path) -> None:
-    later = changed(SLURM_JOB, ("101", "102"), ("|2024-03-01T01:00:00|2024-03-01T01:10", "|2024-03-01T01:04:00|2024-03-01T01:10"))
+    later = changed(
+        SLURM_JOB,
+        ("101", "102"),
+        ("|2024-03-01T01:00:00|2024-03-01T01:10", "|2024-03-01T01:04:00|2024-03-01T01:10"),
+    )
     table = slurm(tmp_path, SLURM_JOB, later)
     assert table["submit_s"].tolist() == [0, 240]
     assert noted(table, "eligible after their submission") == 1
 
 
 def test_running_jobs_count_until_the_log_was_taken_and_pending_ones_do_not(tmp_path: Path) -> None:
-    running = changed(SLURM_JOB, ("101", "102"), ("COMPLETED", "RUNNING"), ("2024-03-01T02:10:00", "Unknown"), ("|3600|", "|50|"))
+    running = changed(
+        SLURM_JOB,
+        ("101", "102"),
+        ("COMPLETED", "RUNNING"),
+        ("2024-03-01T02:10:00", "Unknown"),
+        ("|3600|", "|50|"),
+    )
     pending = changed(SLURM_JOB, ("101", "103"), ("COMPLETED", "PENDING"), ("2024-03-01T01:10:00", "Unknown"))
     table = slurm(tmp_path, SLURM_JOB, running, pending)
     assert table["duration_s"].tolist() == [3600, 50]
@@ -206,7 +225,13 @@ def test_running_jobs_count_until_the_log_was_taken_and_pending_ones_do_not(tmp_
 
 
 def test_jobs_cancelled_before_they_ran_are_left_out(tmp_path: Path) -> None:
-    gone = changed(SLURM_JOB, ("101", "102"), ("COMPLETED", "CANCELLED by 1000"), ("2024-03-01T01:10:00", "None"), ("|3600|", "|0|"))
+    gone = changed(
+        SLURM_JOB,
+        ("101", "102"),
+        ("COMPLETED", "CANCELLED by 1000"),
+        ("2024-03-01T01:10:00", "None"),
+        ("|3600|", "|0|"),
+    )
     table = slurm(tmp_path, SLURM_JOB, gone)
     assert (len(table), noted(table, "no run time")) == (1, 1)
 
@@ -224,9 +249,11 @@ def test_jobs_without_a_limit_get_the_longest(tmp_path: Path) -> None:
 
 def test_a_night_on_which_the_clock_goes_forward_is_read_in_its_zone(tmp_path: Path) -> None:
     """From 01:59 to 03:05 on 31 March 2024 six minutes passed in Berlin."""
-    job = SLURM_JOB.replace("2024-03-01T01:00:00", "2024-03-31T01:59:00").replace(
-        "2024-03-01T01:10:00", "2024-03-31T03:05:00"
-    ).replace("2024-03-01T02:10:00", "2024-03-31T04:05:00")
+    job = (
+        SLURM_JOB.replace("2024-03-01T01:00:00", "2024-03-31T01:59:00")
+        .replace("2024-03-01T01:10:00", "2024-03-31T03:05:00")
+        .replace("2024-03-01T02:10:00", "2024-03-31T04:05:00")
+    )
     assert slurm(tmp_path, job)["logged_start_s"].tolist() == [66 * 60]
     assert slurm(tmp_path, job, time_zone="Europe/Berlin")["logged_start_s"].tolist() == [6 * 60]
     with pytest.raises(traces.TraceError, match="a time that exists in Europe/Berlin"):
@@ -235,9 +262,11 @@ def test_a_night_on_which_the_clock_goes_forward_is_read_in_its_zone(tmp_path: P
 
 def test_an_hour_that_the_clock_shows_twice_is_read_in_order(tmp_path: Path) -> None:
     """On 27 October 2024, 02:50 and then 02:10 are 20 minutes apart in Berlin, from the second 02:10."""
-    job = SLURM_JOB.replace("2024-03-01T01:00:00", "2024-10-27T02:50:00").replace(
-        "2024-03-01T01:10:00", "2024-10-27T02:10:00"
-    ).replace("2024-03-01T02:10:00", "2024-10-27T03:10:00")
+    job = (
+        SLURM_JOB.replace("2024-03-01T01:00:00", "2024-10-27T02:50:00")
+        .replace("2024-03-01T01:10:00", "2024-10-27T02:10:00")
+        .replace("2024-03-01T02:10:00", "2024-10-27T03:10:00")
+    )
     table = slurm(tmp_path, job, time_zone="Europe/Berlin")
     assert table[["logged_start_s", "duration_s"]].to_numpy().tolist() == [[1200, 3600]]
     assert noted(table, "clock showed twice") == 3  # submission, eligibility and start
@@ -281,7 +310,13 @@ def test_swf_oddities_are_counted(tmp_path: Path) -> None:
     assert table["time_limit_s"].tolist() == [7200, 7200, 3600]
     assert table["tenant"].tolist() == ["2", "2", "none"]
     assert "logged_start_s" not in table
-    for what in ("no run time", "other processors than requested", "without a time limit", "parts of jobs", "wait time is"):
+    for what in (
+        "no run time",
+        "other processors than requested",
+        "without a time limit",
+        "parts of jobs",
+        "wait time is",
+    ):
         assert noted(table, what) == 1
 
 
@@ -397,7 +432,7 @@ def test_a_file_with_quotes_gives_the_same_table_as_one_without(tmp_path: Path) 
 def test_parquet_gives_the_same_table_where_pyarrow_is_installed(tmp_path: Path) -> None:
     file = tmp_path / "jobs.parquet"
     file.write_bytes(b"PAR1 and no more")
-    with pytest.raises(traces.TraceError, match="pyarrow|a complete Parquet file"):
+    with pytest.raises(traces.TraceError, match=r"pyarrow|a complete Parquet file"):
         traces.load(file=file, seed=0)
     pytest.importorskip("pyarrow", reason="pyarrow is optional")
     table = read(tmp_path, TARGET_BUSY_SHARE)

@@ -1,12 +1,13 @@
-"""From a log comes what it holds, and nothing else unless a flag names it: by command, environment and library alike."""
+"""From a log comes what it holds, and nothing else unless a flag names it: by command, environment and library."""
 
+import json
 from pathlib import Path
 
 import gymnasium
 import pytest
 
 import gpu_cluster_gym.envs  # noqa: F401
-from gpu_cluster_gym import evaluate, train_agent, traces
+from gpu_cluster_gym import evaluate, traces, train_agent
 from gpu_cluster_gym.workloads import Scenario, full_trace, make_scenario, named, with_physics
 from tests.cases.bad_logs import HELIOS_HEADER, HELIOS_JOB, SLURM_HEADER, SLURM_JOB
 
@@ -27,12 +28,18 @@ def log(folder: Path, header: str = HEADER, *rows: str) -> str:
         (f"{HEADER},time_limit_s", ("a,0,1,60,100", "b,30,2,3600,7200"), "estimates"),
         (f"{HEADER},pause_s", ("a,0,1,60,3", "b,30,2,3600,3"), "none"),
         (f"{HEADER},pause_s,load_s", ("a,0,1,60,3,4", "b,30,2,3600,3,4"), "preemption"),
-        (f"{HEADER},active_ms,idle_ms,gpu_memory_gib", ("a,0,1,60,80,20,7", "b,30,2,360,8,2,7"), "memory,sharing"),
+        (
+            f"{HEADER},active_ms,idle_ms,gpu_memory_gib",
+            ("a,0,1,60,80,20,7", "b,30,2,360,8,2,7"),
+            "memory,sharing",
+        ),
         (HELIOS_HEADER, (HELIOS_JOB,), "none"),
         (SLURM_HEADER, (SLURM_JOB,), "estimates"),
     ],
 )
-def test_the_parts_that_a_log_holds_are_on(tmp_path: Path, header: str, rows: tuple[str, ...], parts: str) -> None:
+def test_the_parts_that_a_log_holds_are_on(
+    tmp_path: Path, header: str, rows: tuple[str, ...], parts: str
+) -> None:
     scenario = Scenario(trace_file=log(tmp_path, header, *rows), cluster="4x8", full_trace=True)
     assert with_physics(scenario).physics == parts
     assert full_trace(scenario).scenario.physics == parts
@@ -47,11 +54,14 @@ def test_a_flag_adds_a_part_to_those_that_are_measured(tmp_path: Path) -> None:
 def test_commands_and_environments_agree(tmp_path: Path) -> None:
     file = log(tmp_path, f"{HEADER},time_limit_s", "a,0,1,60,100", "b,30,2,3600,7200")
     by_library = with_physics(Scenario(trace_file=file))
-    assert evaluate.read_choices(["--policy", "fifo", "--trace-file", file]).scenario == by_library
-    assert train_agent.read_choices(["--trace-file", file]).scenario == by_library
+    flags, out = ["--trace-file", file, "--full-trace"], tmp_path / "out"
+    assert evaluate.main(["--policy", "fifo", *flags, "--out", str(out)]) == 0
+    assert json.loads((out / "choices.json").read_text())["scenario"]["physics"] == "estimates"
+    assert train_agent.resolved(train_agent.read_choices(flags[:2])).scenario == by_library
     assert make_scenario(None, {"trace_file": file}) == by_library
     made = gymnasium.make("GPUCluster-v2", scenario={"trace_file": file, "full_trace": True})
-    assert made.unwrapped.scenario.physics == "estimates"  # type: ignore[attr-defined]
+    made.reset(seed=0)
+    assert made.unwrapped.workload.scenario.physics == "estimates"  # type: ignore[attr-defined]
 
 
 def test_a_named_workload_and_a_generator_keep_their_physics(tmp_path: Path) -> None:
@@ -72,10 +82,23 @@ def test_nothing_that_is_simulated_was_drawn(tmp_path: Path) -> None:
 
 def test_what_is_off_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out")
-    args = ["--policy", "fifo", "--trace-file", log(tmp_path), "--cluster", "1x4", "--full-trace", "--out", out]
+    args = [
+        "--policy",
+        "fifo",
+        "--trace-file",
+        log(tmp_path),
+        "--cluster",
+        "1x4",
+        "--full-trace",
+        "--out",
+        out,
+    ]
     assert evaluate.main(args) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "off, since the log does not hold it or --physics leaves it out: memory, preemption, estimates" in printed
+    assert (
+        "off, since the log does not hold it or --physics leaves it out: memory, preemption, estimates"
+        in printed
+    )
     assert "A pause costs nothing. Policies see true run times." in printed
     assert "Drawn, not measured" not in (tmp_path / "out" / "notes.txt").read_text()
 
@@ -98,7 +121,9 @@ def test_a_wrong_flag_is_one_sentence(
 
 
 def test_headings_and_zone_are_flags(tmp_path: Path) -> None:
-    file = log(tmp_path, "id,submit_s,num_gpus,duration_s", "a,2024-03-31 01:59,1,60", "b,2024-03-31 03:05,1,60")
+    file = log(
+        tmp_path, "id,submit_s,num_gpus,duration_s", "a,2024-03-31 01:59,1,60", "b,2024-03-31 03:05,1,60"
+    )
     found = evaluate.read_choices(
         ["--policy", "fifo", "--trace-file", file, "--columns", "job_id=id", "--time-zone", "Europe/Berlin"]
     ).scenario
