@@ -21,7 +21,7 @@ from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.traces import stream, unknown
 from gpu_cluster_gym.workloads._scenario import EXCLUSIVE, Scenario, Split, Window
 from gpu_cluster_gym.workloads._steady import cut, stretch_of
-from gpu_cluster_gym.workloads._workload import Workload, generate, prepare, read
+from gpu_cluster_gym.workloads._workload import Workload, generate, prepare, read, with_physics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +65,7 @@ def up_to(scenario: Scenario, split: Split, count: int) -> list[Workload]:
 
 
 def _first(scenario: Scenario, split: Split, count: int) -> list[Workload]:
+    scenario = with_physics(scenario)
     if split not in SHARES:
         raise ValueError(unknown("split", split, SHARES))
     if count < 1:
@@ -80,6 +81,7 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
             f"only {found} of {count} steady windows of {days:g} days were found in the {split} part: ask for fewer, or "
             "for shorter ones (--warm-days, --counted-days, --after-days)"
         )
+    scenario = with_physics(scenario)
     low, high = ACCEPTED_RANGE
     wanted = f" with a mean JCT / mean run time of {low}-{high} on {scenario.cluster_name}" * (
         not scenario.all_windows
@@ -100,6 +102,7 @@ def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workloa
 
     Every steady window is accepted.
     """
+    scenario = with_physics(scenario)
     if scenario.steady_load is not None and not scenario.all_windows:
         scenario = replace(scenario, all_windows=True)
     known = listed_ratios(scenario, split)
@@ -146,6 +149,7 @@ Make = Callable[[int], "pd.DataFrame | None"]
 
 def table_maker(scenario: Scenario, split: Split) -> Make:
     """Return a function that makes the filled table of a numbered window, or None past the last."""
+    scenario = with_physics(scenario)
     if scenario.trace_file:
         return _of_file(scenario, split)
     return lambda number: generate(scenario, Window(split, number))
