@@ -106,6 +106,12 @@ def _quoted(text: str) -> str:
     return "".join(parts)
 
 
+def among(cells: npt.NDArray[Any], words: Iterable[str]) -> Mask:
+    """Return which cells of text are one of some words."""
+    known = frozenset(words)
+    return np.fromiter((cell in known for cell in cells), bool, len(cells))
+
+
 @dataclass
 class Log:
     """Rows of a log while they become a job table.
@@ -206,7 +212,7 @@ class Log:
 
     def set_text(self, name: str, cells: npt.NDArray[Any], blank: Iterable[str] = ("",)) -> None:
         """Set a column of text, NOTHING where the log is blank; no column where all cells are."""
-        empty = np.isin(cells.astype(str), list(blank)) if len(cells) else np.zeros(0, bool)
+        empty = among(cells, blank)
         if not empty.all():
             self[name] = np.where(empty, NOTHING, cells).astype(object)
 
