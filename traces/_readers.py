@@ -39,7 +39,7 @@ def read(name: str | None, file: File, options: Options) -> pd.DataFrame:
     chosen = name or like or GENERIC
     if options.columns and chosen != GENERIC:
         found = f"--columns with --trace {chosen}, whose columns are known"
-        raise TraceError(file, None, None, found, "one of them: drop the other")
+        raise TraceError(file, None, None, found, "either --columns or --trace")
     if like not in (None, chosen):
         found = f"what looks like {known[str(like)].what}"
         raise TraceError(file, 1, None, found, f"{known[chosen].what} (drop --trace {chosen})")
