@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,10 +99,10 @@ def load_over_time(jobs: pd.DataFrame) -> Load:
     area[edges < time[0]] = 0.0
     peak = np.array(
         [
-            held[max(0, int(np.searchsorted(time, low, side="right")) - 1) : int(np.searchsorted(time, high))].max(
-                initial=0.0
-            )
-            for low, high in zip(edges[:-1], edges[1:], strict=True)
+            held[
+                max(0, int(np.searchsorted(time, low, side="right")) - 1) : int(np.searchsorted(time, high))
+            ].max(initial=0.0)
+            for low, high in pairwise(edges)
         ]
     )
     submitted, _ = np.histogram(jobs["submit_s"], edges)
@@ -158,7 +159,9 @@ def _load(jobs: pd.DataFrame) -> list[str]:
 def _widths(jobs: pd.DataFrame) -> list[str]:
     gpu_s = jobs["num_gpus"] * jobs["duration_s"]
     wait = waits(jobs)
-    lines = [f"{'GPUs':>12}{'jobs':>9}{'share':>9}{'GPU time':>9}{'mean wait' if wait is not None else '':>12}"]
+    lines = [
+        f"{'GPUs':>12}{'jobs':>9}{'share':>9}{'GPU time':>9}{'mean wait' if wait is not None else '':>12}"
+    ]
     for low, high in zip(WIDTHS, [*WIDTHS[1:], None], strict=True):
         here = (jobs["num_gpus"] > low) & ((jobs["num_gpus"] <= high) if high else True)
         if not here.any():

@@ -213,7 +213,9 @@ class Log:
     def set_text(self, name: str, cells: npt.NDArray[Any], blank: Iterable[str] = ("",)) -> None:
         """Set a column of text, NOTHING where the log is blank; no column where all cells are."""
         empty = among(cells, blank)
-        if not empty.all():
+        if empty.all():
+            self.columns.pop(name, None)
+        else:
             self[name] = np.where(empty, NOTHING, cells).astype(object)
 
     def set_limits(self, limit_s: Floats) -> None:

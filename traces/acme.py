@@ -17,7 +17,7 @@ COLUMNS = (
     "job_id", "user", "node_num", "gpu_num", "cpu_num", "type", "state", "submit_time", "start_time", "end_time",
     "duration", "queue",
 )  # fmt: skip
-BLANK = ("", "None", "NaN", "nan", "NaT", "NA")
+BLANK = ("", "None")
 
 
 def looks_like(head: Head) -> bool:
@@ -45,7 +45,9 @@ def read(file: File, options: Options) -> pd.DataFrame:
     logged = np.where(np.isfinite(log["duration"]), log["duration"], between)
     from_submission = np.abs(logged - (log[LOGGED_END] - log["submit_s"])) <= TOLERANCE_S
     differ = np.abs(logged - between) > TOLERANCE_S
-    log.count(differ & from_submission, "durations that count from the submission, replaced by end minus start")
+    log.count(
+        differ & from_submission, "durations that count from the submission, replaced by end minus start"
+    )
     log.count(differ & ~from_submission, "durations that differ from end minus start, which is used")
     log["duration_s"] = between
     log.leave_out(between <= 0, ZERO)

@@ -78,7 +78,9 @@ def read(file: File, options: Options) -> pd.DataFrame:
     log.leave_out(log["duration_s"] <= 0, ZERO)
     log.count(log["slices"], "jobs on MIG slices, counted as sevenths of a GPU")
     log.count(log["plain"], "Jobs without a queue of Kueue: the wait of their pods counts as run time")
-    log.count(log["waves"], "Jobs with more completions than parallelism, run as one gang of their parallelism")
+    log.count(
+        log["waves"], "Jobs with more completions than parallelism, run as one gang of their parallelism"
+    )
     log.round_up_gpus(log["gpus"], "nvidia.com/gpu")
     log.mark_cpu_jobs()
     log["cpu_cores"] = np.maximum(np.ceil(log["cores"]), 1)

@@ -43,7 +43,10 @@ def read(file: File, options: Options) -> pd.DataFrame:
     seconds = numbers(blank=("",))
     log = _delimited.log(
         jobs_file,
-        {**dict.fromkeys(("job_name", "user", "status"), text), **dict.fromkeys(("start_time", "end_time"), seconds)},
+        {
+            **dict.fromkeys(("job_name", "user", "status"), text),
+            **dict.fromkeys(("start_time", "end_time"), seconds),
+        },
         names=JOBS,
     )
     log.refuse(~among(log["status"], STATES), "status", log["status"], " or ".join(STATES))
@@ -86,7 +89,9 @@ def _tables(file: Path) -> tuple[Path, Path]:
             if not beside.is_file():
                 raise TraceError(file, None, None, "no file beside it", f"{beside.name}, which belongs to it")
             return (file, beside) if own == JOB_TABLE else (beside, file)
-    raise TraceError(file, None, None, f"a table named {file.name}", f"{JOB_TABLE}.csv, beside {TASK_TABLE}.csv")
+    raise TraceError(
+        file, None, None, f"a table named {file.name}", f"{JOB_TABLE}.csv, beside {TASK_TABLE}.csv"
+    )
 
 
 def _tasks(file: Path) -> pd.DataFrame:
@@ -103,7 +108,9 @@ def _tasks(file: Path) -> pd.DataFrame:
         names=TASKS,
     )
     log.refuse(~among(log["status"], STATES), "status", log["status"], " or ".join(STATES))
-    log.refuse(log["end_time"] < log["start_time"], "end_time", log["end_time"], "a time not before the start")
+    log.refuse(
+        log["end_time"] < log["start_time"], "end_time", log["end_time"], "a time not before the start"
+    )
     frame = pd.DataFrame(
         {
             "job_name": log["job_name"],
@@ -115,9 +122,7 @@ def _tasks(file: Path) -> pd.DataFrame:
         }
     )
     groups = frame.groupby("job_name", sort=False)
-    found = groups.agg(
-        {"gpus": "sum", "cores": "sum", "first_s": "min", "last_s": "max", "num_tasks": "sum"}
-    )
+    found = groups.agg({"gpus": "sum", "cores": "sum", "first_s": "min", "last_s": "max", "num_tasks": "sum"})
     return found.assign(kinds=_kinds(log, found.index))
 
 

@@ -18,7 +18,18 @@ import pandas as pd
 from gpu_cluster_gym.traces import _delimited
 from gpu_cluster_gym.traces._columns import SHORTEST_S
 from gpu_cluster_gym.traces._delimited import text
-from gpu_cluster_gym.traces._log import UNFINISHED, ZERO, File, Floats, Head, Log, Mask, Options, Reader, among
+from gpu_cluster_gym.traces._log import (
+    UNFINISHED,
+    ZERO,
+    File,
+    Floats,
+    Head,
+    Log,
+    Mask,
+    Options,
+    Reader,
+    among,
+)
 from gpu_cluster_gym.traces._table import TraceError, quote
 from gpu_cluster_gym.traces._times import Clock, spans
 
@@ -43,6 +54,7 @@ _STEP = re.compile(_JOB.pattern + r"\.[\w+.\-]{1,64}", re.ASCII)
 _AMOUNT = re.compile(r"(\d{1,9})(?:\.\d+)?[KMGTP]?[nc]?", re.ASCII)
 _SLICE = re.compile(r"(\d)g\.\d+gb", re.IGNORECASE | re.ASCII)
 _GRES = re.compile(r"(?:gres[/:])?gpu(?::([^:=(),\s]+))??(?:[:=](\d{1,6}))?(?:\([^()]*\))?", re.ASCII)
+_NO_GPU_COUNT = re.compile(r"(?:gres[/:])?gpu(?![a-z])", re.ASCII)
 SLICES = 7
 """Compute slices of a GPU that is divided by MIG."""
 
@@ -251,6 +263,8 @@ def _resources(cell: str) -> tuple[float, float, float, str]:
             else:
                 typed += count
                 kinds.append(match[1])
+        elif _NO_GPU_COUNT.match(item):
+            raise ValueError(f"not {item[:40]!r}")
         elif (
             joined and name and re.fullmatch(r"[\w/:.\-]{1,80}", name, re.ASCII) and _AMOUNT.fullmatch(amount)
         ):

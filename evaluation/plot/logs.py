@@ -24,7 +24,14 @@ def draw(jobs: pd.DataFrame, load: "Load", file: Path) -> Path:
         figure, axes = plt.subplots(2, 2, figsize=(7.0, 4.2), layout="constrained")
         over_time, widths, times, tenants = axes.flat
         begin_s = np.append(load.begin_s - load.begin_s[0], len(load.begin_s) * load.step_s)
-        over_time.step(begin_s, np.append(load.peak, load.peak[-1]), where="post", color=GREY, linewidth=0.8, label="peak")
+        over_time.step(
+            begin_s,
+            np.append(load.peak, load.peak[-1]),
+            where="post",
+            color=GREY,
+            linewidth=0.8,
+            label="peak",
+        )
         over_time.step(begin_s, np.append(load.mean, load.mean[-1]), where="post", color=BLUE, label="mean")
         time_axis(over_time, float(load.begin_s[-1] - load.begin_s[0]) + load.step_s)
         over_time.set_title("GPUs held")

@@ -42,7 +42,8 @@ Helios = Format(HELIOS_HEADER, HELIOS_JOB, "11", "cluster_log.csv")
 
 ACME = Format(
     "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time",
-    "1,u1,1,8,128,Other,FAILED,2023-03-01 04:50:00+08:00,2023-03-01 04:50:30+08:00,2023-03-01 04:52:30+08:00,120,30,960.0",
+    "1,u1,1,8,128,Other,FAILED,2023-03-01 04:50:00+08:00,2023-03-01 04:50:30+08:00,"
+    "2023-03-01 04:52:30+08:00,120,30,960.0",
     "1",
     "trace_seren.csv",
 )
@@ -71,9 +72,9 @@ j3,worker,1.0,Running,1310.0,,600.0,29.296875,25.0,T4
 KUBERNETES_WORKLOAD = """{"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload",
  "metadata": {"name": "train-1", "namespace": "team-a", "uid": "9", "creationTimestamp": "2024-03-01T10:00:00Z",
   "ownerReferences": [{"kind": "Job", "name": "train", "uid": "1"}]},
- "spec": {"queueName": "main", "priorityClassName": "high", "maximumExecutionTimeSeconds": 7200, "podSets": [{"count": 2,
-  "template": {"spec": {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}, "containers": [{"resources":
-   {"limits": {"nvidia.com/gpu": "4"}, "requests": {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "4"}}}]}}}]},
+ "spec": {"queueName": "main", "priorityClassName": "high", "maximumExecutionTimeSeconds": 7200,
+  "podSets": [{"count": 2, "template": {"spec": {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
+   "containers": [{"resources": {"limits": {"nvidia.com/gpu": "4"}, "requests": {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "4"}}}]}}}]},
  "status": {"admission": {"clusterQueue": "research"}, "conditions": [
   {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2024-03-01T10:04:00Z"},
   {"type": "Admitted", "status": "True", "lastTransitionTime": "2024-03-01T10:05:00Z"},
@@ -98,6 +99,7 @@ def _slurm_header(case: str, old: str, new: str, column: str, word: str) -> Bad:
     return Bad(case, f"{header}\n{SLURM_JOB}\n".encode(), 1, column, word, "sacct.txt")
 
 
+LIMITS = "spec.podSets.template.spec.containers.resources.limits.nvidia.com/gpu"
 BAD_LOGS = [
     Slurm.bad("slurm: an id of letters", "1019", "abc", "JobID", "an id like 101"),
     Slurm.bad("slurm: a blank id", "1019", "", "JobID", "an id like 101"),
@@ -189,10 +191,8 @@ BAD_LOGS = [
     _kubernetes("a name that is a number", '"name": "train-1"', '"name": 7', "metadata.name", "text"),
     _kubernetes("no kind", ' "kind": "Workload",', "", "kind", "text"),
     _kubernetes("a day that is not", "2024-03-01T10:05", "2024-02-30T10:05", "start", "a time like"),
-    _kubernetes("a quantity in words", '"4"}, "req', '"four"}, "req', "spec.podSets.template.spec.containers.resources.limits."
-                "nvidia.com/gpu", "a quantity"),
-    _kubernetes("a negative quantity", '"4"}, "req', '"-4"}, "req', "spec.podSets.template.spec.containers.resources.limits."
-                "nvidia.com/gpu", "a quantity"),
+    _kubernetes("a quantity in words", '"4"}, "req', '"four"}, "req', LIMITS, "a quantity"),
+    _kubernetes("a negative quantity", '"4"}, "req', '"-4"}, "req', LIMITS, "a quantity"),
     _kubernetes("half a pod", '"count": 2', '"count": 1.5', "spec.podSets.count", "a whole number"),
     _kubernetes("too many pods", '"count": 2', '"count": 99999999', "spec.podSets.count", "to 1,000,000"),
     _kubernetes("pod sets that are text", '"podSets": [{', '"podSets": "none", "x": [{', "spec.podSets", "a list"),
@@ -202,10 +202,11 @@ BAD_LOGS = [
     _kubernetes("ended before it started", "2024-03-01T11:05", "2024-03-01T10:02", "completionTime", "the start"),
     Bad("kubernetes: cut short", b'{"apiVersion": "v1", "items": [', 1, None, "the end of the file", "jobs.json"),
     Bad("kubernetes: no items", b'{"apiVersion": "v1", "items": []}', None, None, "no jobs", "jobs.json"),
-    Bad("kubernetes: two documents", b'{"apiVersion": "v1", "items": []} {}', 1, None, "the end of the file", "jobs.json"),
-    Bad("kubernetes: only pods", b'[{"apiVersion": "v1", "kind": "Pod"}]', None, None, "no job that ran (objects of kind Pod",
+    Bad("kubernetes: two documents", b'{"apiVersion": "v1", "items": []} {}', 1, None, "the end of the file",
         "jobs.json"),
-    Bad("kubernetes: deep", b'{"apiVersion": "v1", "items": [{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", 1, None,
-        "too deeply", "jobs.json"),
+    Bad("kubernetes: only pods", b'[{"apiVersion": "v1", "kind": "Pod"}]', None, None,
+        "no job that ran (objects of kind Pod", "jobs.json"),
+    Bad("kubernetes: deep", b'{"apiVersion": "v1", "items": [{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", 1,
+        None, "too deeply", "jobs.json"),
 ]  # fmt: skip
 """More than ninety files: Slurm, SWF, Helios, Acme, openb, spot, Kubernetes, and what is no log."""

@@ -35,14 +35,14 @@ def test_acme_counts_run_times_from_the_start(tmp_path: Path) -> None:
     table = read(
         tmp_path,
         f"{ACME.header}\n{ACME.job}\n"
-        "2,u2,2,16,64,Other,FAILED,2023-05-17 11:00:00+00:00,2023-05-17 11:00:10+00:00,2023-05-17 11:00:30+00:00,30,10,1\n"
-        "3,u2,1,0,8,CPU,COMPLETED,2023-05-17 11:00:00+00:00,2023-05-17 11:00:00+00:00,2023-05-17 11:01:00+00:00,60,0,0\n"
+        "2,u2,2,16,64,Other,FAILED,2023-05-17 11:00:00Z,2023-05-17 11:00:10Z,2023-05-17 11:00:30Z,30,10,1\n"
+        "3,u2,1,0,8,CPU,COMPLETED,2023-05-17 11:00:00Z,2023-05-17 11:00:00Z,2023-05-17 11:01:00Z,60,0,0\n"
         "4,u2,1,1,8,Other,CANCELLED,2023-05-17 11:00:00+00:00,,,0,0,0\n",
     )
     assert rows(table, "job_id", "submit_s", "logged_start_s", "num_gpus", "duration_s", "kind") == [
         ["1", 0, 30, 8, 120, "gpu"],
-        ["2", 6675000, 6675010, 16, 20, "gpu"],
-        ["3", 6675000, 6675000, 0, 60, "cpu"],
+        ["2", 6703800, 6703810, 16, 20, "gpu"],
+        ["3", 6703800, 6703800, 0, 60, "cpu"],
     ]
     assert noted(table, "count from the submission") == 1
     assert noted(table, "no run time") == 1
@@ -95,7 +95,14 @@ def pai(folder: Path, jobs: str, tasks: str, name: str = "pai_job_table.csv") ->
 def test_pai_sums_the_instances_of_all_tasks(tmp_path: Path, name: str) -> None:
     table = pai(tmp_path, PAI_JOBS, PAI_TASKS, name)
     assert rows(table, "job_id", "submit_s", "logged_start_s", "num_gpus", "duration_s", "cpu_cores") == [
-        ["j1", 0, 10, 4, 3590, 44],  # a parameter server of 6 cores; 4 workers of 8 cores and a GPU, or 38 + 6
+        [
+            "j1",
+            0,
+            10,
+            4,
+            3590,
+            44,
+        ],  # a parameter server of 6 cores; 4 workers of 8 cores and a GPU, or 38 + 6
         ["j2", 200, 205, 1, 55, 6],  # half a GPU
     ]
     assert table["gpu_type"].tolist() == ["V100", "MISC"]
@@ -105,7 +112,7 @@ def test_pai_sums_the_instances_of_all_tasks(tmp_path: Path, name: str) -> None:
 
 def test_pai_needs_both_tables_and_names_the_other(tmp_path: Path) -> None:
     (tmp_path / "pai_job_table.csv").write_text(PAI_JOBS)
-    with pytest.raises(traces.TraceError, match="expected pai_task_table.csv, which belongs to it"):
+    with pytest.raises(traces.TraceError, match=r"expected pai_task_table.csv, which belongs to it"):
         traces.load(file=tmp_path / "pai_job_table.csv", seed=0)
     with pytest.raises(traces.TraceError, match=r"expected pai_job_table.csv, beside pai_task_table.csv"):
         read(tmp_path, "mach01,MISC,96,512,8\n", "pai_machine_table.csv")
