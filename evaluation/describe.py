@@ -106,7 +106,8 @@ def load_over_time(jobs: pd.DataFrame) -> Load:
         ]
     )
     submitted, _ = np.histogram(jobs["submit_s"], edges)
-    return Load(edges[:-1], np.diff(area) / step, peak, submitted, step)
+    mean = np.asarray(np.diff(area) / step, np.float64)
+    return Load(edges[:-1], mean, peak, submitted, step)
 
 
 def gpus_held(begin: Floats, end: Floats, gpus: Floats) -> tuple[Floats, Floats]:

@@ -48,7 +48,8 @@ def read(file: File, options: Options) -> pd.DataFrame:
     """Read the jobs that ended; a Job that Kueue has as a workload counts once, as the workload."""
     clock = Clock(options.time_zone)
     counts: Counter[str] = Counter()
-    rows, lines, jobs = [], [], []
+    rows: list[dict[str, Any]] = []
+    lines, jobs = list[int](), list[int]()
     for line, item in Objects(file, "job", items="items"):
         found = _Item(item, file, line)
         kind = found.text("kind")

@@ -42,10 +42,9 @@ def read(file: File, options: Options) -> pd.DataFrame:
     log.refuse(wrong, "gpu_milli", log["gpu_milli"], "thousandths of a GPU from 1 to 1,000")
     log.leave_out(~np.isfinite(log["scheduled_time"]), "jobs left out, never scheduled (pending)")
     log.leave_out(~np.isfinite(log["deletion_time"]), UNFINISHED)
-    exact = {
-        name: Times(log[name], log[name]) for name in ("creation_time", "scheduled_time", "deletion_time")
-    }
-    log.put_in_order(*exact.values(), ("scheduled_time", "deletion_time"))
+    names = ("scheduled_time", "deletion_time")
+    submit, start, end = (Times(log[name], log[name]) for name in ("creation_time", *names))
+    log.put_in_order(submit, start, end, names)
     log["duration_s"] = log[LOGGED_END] - log["logged_start_s"]
     log.leave_out(log["duration_s"] <= 0, ZERO)
     share = np.where(log["num_gpu"] == 1, log["gpu_milli"] / MILLI, 1.0)

@@ -61,11 +61,11 @@ def read(file: File, options: Options) -> pd.DataFrame:
     log["has_task"] = row >= 0
     log.leave_out(~log["has_task"], "jobs left out, no task in the task table")
     log.leave_out(~(np.isfinite(log["first_s"]) & np.isfinite(log["last_s"])), ZERO)
-    exact = [Times(log[name], log[name]) for name in ("start_time", "first_s", "last_s")]
+    start, end = (Times(log[name], log[name]) for name in ("first_s", "last_s"))
     early = log["first_s"] < log["start_time"]
     log.count(early, "jobs whose first task starts before their submission, arriving at its start")
-    exact[0] = Times(*2 * (np.minimum(log["start_time"], log["first_s"]),))
-    log.put_in_order(*exact, ("start_time", "end_time"))
+    submit_s = np.minimum(log["start_time"], log["first_s"])
+    log.put_in_order(Times(submit_s, submit_s), start, end, ("start_time", "end_time"))
     log["duration_s"] = log[LOGGED_END] - log["logged_start_s"]
     log.leave_out(log["duration_s"] <= 0, ZERO)
     log.count(log["num_tasks"] > 1, "jobs of several tasks, run as one gang of all their instances")

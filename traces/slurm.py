@@ -169,13 +169,11 @@ def _set_times(log: Log) -> None:
     end = log.columns.get("End")
     elapsed = _elapsed(log)
     start_s = log["Start"].after(submit.early)
-    log.refuse(
-        start_s < submit.early, "Start", log.line, "a time not before the submission (see --time-zone)"
-    )
+    log.refuse_early(start_s, submit.early, "Start", "submission")
     log["submit_s"], log["logged_start_s"] = submit.early, start_s
     if end is not None:
         end_s = end.after(start_s)
-        log.refuse(end_s < start_s, "End", log.line, "a time not before the start (see --time-zone)")
+        log.refuse_early(end_s, start_s, "End", "start")
         between = end_s - start_s
         differ = np.isfinite(elapsed) & np.isfinite(between) & (np.abs(elapsed - between) > 1) & ~running
         log.count(differ, "run times that differ from the end minus the start, used as logged (Elapsed)")

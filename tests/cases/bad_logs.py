@@ -1,5 +1,6 @@
 """Invalid logs in the formats of other programs, each with the line and column that its error must name."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.cases.bad_input import Bad
@@ -40,6 +41,18 @@ Swf = Format(SWF_HEADER, SWF_JOB, "1", "log.swf")
 Helios = Format(HELIOS_HEADER, HELIOS_JOB, "11", "cluster_log.csv")
 
 
+def sacct(file: Path, count: int) -> None:
+    """Write the accounting of jobs that come every ten minutes, wait ten minutes and run for an hour on 2 GPUs."""
+    lines = [SLURM_HEADER]
+    for number in range(count):
+        at = [f"2024-03-{1 + minute // 1440:02}T{minute // 60 % 24:02}:{minute % 60:02}:00" for minute in
+              (10 * number, 10 * number + 10, 10 * number + 70)]  # fmt: skip
+        fields = SLURM_JOB.split("|")
+        fields[0], fields[6:10] = str(101 + number), [at[0], *at]
+        lines.append("|".join(fields))
+    file.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
 ACME = Format(
     "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time",
     "1,u1,1,8,128,Other,FAILED,2023-03-01 04:50:00+08:00,2023-03-01 04:50:30+08:00,"
@@ -74,7 +87,8 @@ KUBERNETES_WORKLOAD = """{"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workl
   "ownerReferences": [{"kind": "Job", "name": "train", "uid": "1"}]},
  "spec": {"queueName": "main", "priorityClassName": "high", "maximumExecutionTimeSeconds": 7200,
   "podSets": [{"count": 2, "template": {"spec": {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
-   "containers": [{"resources": {"limits": {"nvidia.com/gpu": "4"}, "requests": {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "4"}}}]}}}]},
+   "containers": [{"resources": {"limits": {"nvidia.com/gpu": "4"}, "requests": {"cpu": "16", "memory": "64Gi",
+    "nvidia.com/gpu": "4"}}}]}}}]},
  "status": {"admission": {"clusterQueue": "research"}, "conditions": [
   {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2024-03-01T10:04:00Z"},
   {"type": "Admitted", "status": "True", "lastTransitionTime": "2024-03-01T10:05:00Z"},
@@ -198,7 +212,7 @@ BAD_LOGS = [
     _kubernetes("pod sets that are text", '"podSets": [{', '"podSets": "none", "x": [{', "spec.podSets", "a list"),
     _kubernetes("conditions of numbers", '"conditions": [\n', '"conditions": [1,\n', "status.conditions", "objects"),
     _kubernetes("not a number", '"count": 2', '"count": NaN', None, "the constant NaN"),
-    _kubernetes("a comma too many", '"count": 2,', '"count": 2,,', None, "no JSON", line=5),
+    _kubernetes("a comma too many", '"count": 2,', '"count": 2,,', None, "no JSON", line=6),
     _kubernetes("ended before it started", "2024-03-01T11:05", "2024-03-01T10:02", "completionTime", "the start"),
     Bad("kubernetes: cut short", b'{"apiVersion": "v1", "items": [', 1, None, "the end of the file", "jobs.json"),
     Bad("kubernetes: no items", b'{"apiVersion": "v1", "items": []}', None, None, "no jobs", "jobs.json"),
