@@ -90,7 +90,7 @@ def load_over_time(jobs: pd.DataFrame) -> Load:
     end, gpus = begin + jobs["duration_s"].to_numpy(), jobs["num_gpus"].to_numpy().astype(float)
     first, last = float(min(jobs["submit_s"].min(), begin.min())), float(end.max())
     step = next((each for each in INTERVALS if (last - first) / each <= MAX_ROWS), (last - first) / MAX_ROWS)
-    edges = first + step * np.arange(max(1, int(np.ceil((last - first) / step))) + 1)
+    edges = np.asarray(first + step * np.arange(max(1, int(np.ceil((last - first) / step))) + 1), np.float64)
     time, held = gpus_held(begin, end, gpus)
     # GPU-seconds until each edge: the integral of a step function
     until = np.concatenate([[0.0], np.cumsum(held[:-1] * np.diff(time))])
