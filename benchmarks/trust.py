@@ -87,13 +87,16 @@ LIMIT_S, GRACE_S = 10.0, 3.0
 STARTED_S = 120.0
 
 
-def signals(names: Sequence[str] = tuple(ENDED), rounds: int = 5, within_s: float = 12.0) -> Iterator[Figure]:
+def signals(
+    names: Sequence[str] = tuple(ENDED), rounds: int = 5, within_s: float = 12.0, limit_s: float = LIMIT_S
+) -> Iterator[Figure]:
     """Send each signal to training runs at random moments; wrong are late ends, other exit codes, orphans, statuses."""
     rng = np.random.default_rng(1)
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             faults = [
-                stopped(Path(folder) / f"{k}", name, float(rng.uniform(0, within_s))) for k in range(rounds)
+                stopped(Path(folder) / f"{k}", name, float(rng.uniform(0, within_s)), limit_s)
+                for k in range(rounds)
             ]
         yield figure(f"{name}: runs not ended, or orphans left", faults)
 
@@ -293,7 +296,7 @@ def finish(flags: Sequence[str]) -> None:
     subprocess.run([sys.executable, *flags], cwd=ROOT, check=True, capture_output=True)
 
 
-def stopped(folder: Path, name: str, after_s: float) -> str:
+def stopped(folder: Path, name: str, after_s: float, limit_s: float) -> str:
     """Send a signal to a training run some seconds after its start; return what went wrong, or nothing."""
     with started(folder) as run:
         time.sleep(after_s)
@@ -303,16 +306,16 @@ def stopped(folder: Path, name: str, after_s: float) -> str:
         began = time.monotonic()
         run.send_signal(getattr(signal, name))
         try:
-            code = run.wait(3 * LIMIT_S)
+            code = run.wait(3 * limit_s)
         except subprocess.TimeoutExpired:
-            return f"still running {3 * LIMIT_S:.0f} s after {name}"
+            return f"still running {3 * limit_s:.0f} s after {name}"
         spent = time.monotonic() - began
         time.sleep(GRACE_S)
         if orphans := [pid for pid in workers if is_alive(pid)]:
             return f"{len(orphans)} orphans after {name} at {after_s:.1f} s"
     status = run_folder.status_of(folder)
     expected = "killed" if name == "SIGKILL" else "interrupted"
-    if code != ENDED[name] or spent > LIMIT_S or status != expected:
+    if code != ENDED[name] or spent > limit_s or status != expected:
         return f"exit code {code} after {spent:.1f} s, status {status}, {name} at {after_s:.1f} s"
     return ""
 
