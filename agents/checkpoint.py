@@ -42,10 +42,7 @@ PLAIN_NAME = re.compile(r"(?!\.{1,2}$)[^/\\\0]+")
 LAYOUTS: dict[str, dict[str, object]] = {
     "steer": {"action": "steer", "load": list(LOAD)},
     "moves": {"action": "moves", "features": list(FEATURES), "load": list(LOAD)},
-    **{
-        name: {"action": name, "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)}
-        for name in ("plain", "jobs")
-    },
+    "plain": {"action": "plain", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)},
 }
 """Inputs and outputs of the network of each action kind; one on the rule may read fewer load features."""
 Network = SlotNetwork | SteerNetwork | MoveNetwork
@@ -192,7 +189,7 @@ def layout_of(agent: Agent) -> dict[str, object]:
 
 def _start(folder: Path, layout: Mapping[str, Any]) -> Rule:
     """Return the rule whose weights or moves an agent changes; ValueError for an invalid one."""
-    if layout["action"] in ("plain", "jobs"):
+    if layout["action"] == "plain":
         return Rule()
     try:
         return Rule(**layout["start"])

@@ -29,12 +29,7 @@ from gpu_cluster_gym.envs.steer import usual_weights
 from gpu_cluster_gym.evaluation.run_folder import BEST
 from gpu_cluster_gym.workloads import Scenario, named
 
-LEARNERS: dict[str, type[Learner]] = {
-    "steer": SteerLearner,
-    "moves": MovesLearner,
-    "plain": PlainLearner,
-    "jobs": PlainLearner,
-}
+LEARNERS: dict[str, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "plain": PlainLearner}
 
 
 def learn(

@@ -41,17 +41,9 @@ class PlainLearner(Learner):
             **self.ppo(),
             gamma=1.0,  # time is discounted by the buffer
             rollout_buffer_class=TimedBuffer,
-            rollout_buffer_kwargs={"tau_s": training.tau_s, "unit": self.unit(envs)},
+            rollout_buffer_kwargs={"tau_s": training.tau_s},
             policy_kwargs={"made": partial(new_network, training)},
         )
-
-    def unit(self, envs: GPUClusterVectorEnv) -> float:
-        """Return the unit of rewards: of completions those of a time constant, so that values are about 1."""
-        if self.training.reward != "completions" or self.training.tau_s is None:
-            return 1.0
-        submit_s = [window.workload.jobs["submit_s"] for window in envs.batch.windows]
-        per_second = sum(map(len, submit_s)) / sum(float(times[-1] - times[0]) for times in submit_s)
-        return max(1.0, per_second * self.training.tau_s)
 
     def network(self, model: PPO) -> SlotNetwork:
         """Return the network of actor and critic."""

@@ -19,10 +19,9 @@ class TimedBuffer(RolloutBuffer):
     elapsed_s: NDArray[np.float32]
     """(steps, environments)"""
 
-    def __init__(self, *args: Any, tau_s: float | None, unit: float = 1.0, **kwargs: Any) -> None:
-        """Store the time constant, s (None discounts nothing), and the unit in which rewards are learned."""
+    def __init__(self, *args: Any, tau_s: float | None, **kwargs: Any) -> None:
+        """Store the time constant, s; None discounts nothing."""
         self.tau_s = np.inf if tau_s is None else tau_s
-        self.unit = unit
         super().__init__(*args, **kwargs)
 
     def reset(self) -> None:
@@ -39,7 +38,7 @@ class TimedBuffer(RolloutBuffer):
         ended = np.vstack([self.episode_starts[1:], dones])
         factors = np.exp(-self.elapsed_s / self.tau_s) * (1.0 - ended)
         next_values = np.vstack([self.values[1:], last_values.cpu().numpy().ravel()])
-        deltas = self.rewards / self.unit + factors * next_values - self.values
+        deltas = self.rewards + factors * next_values - self.values
         advantage = np.zeros(self.n_envs, np.float32)
         for step in reversed(range(self.buffer_size)):
             advantage = deltas[step] + self.gae_lambda * factors[step] * advantage

@@ -89,7 +89,7 @@ def one_or_why(make: Maker, workload: Workload, *, oracle: bool = False) -> pd.D
 
 def reference_of(training: Training) -> str:
     """Return the name of the reference of validations and rewards."""
-    return {"plain": "base policy", "jobs": "fifo"}.get(training.action, "union")
+    return "base policy" if training.action == "plain" else "union"
 
 
 def verdicts(summaries: Mapping[str, pd.DataFrame], count: int, training: Training) -> list[str]:

@@ -231,52 +231,7 @@ class PlainTraining(Training):
         }
 
 
-@dataclass(frozen=True)
-class JobsTraining(PlainTraining):
-    """Options of `--action jobs`: PPO from random weights that starts queued jobs, shown in the order of arrival.
-
-    Running jobs that a start displaces are chosen by a rule. No heuristic orders the queue or biases the network.
-    """
-
-    action: Literal["jobs"] = "jobs"  # type: ignore[assignment]
-    total_timesteps: int = choice(600_000, least=1)
-    windows: int = choice(64, least=1)
-    validation_windows: int = choice(8, least=1)
-    validate_every: int = choice(50_000, least=1)
-    learning_rate: float = choice(1e-3, above=0)
-    num_envs: int = choice(16, least=1)
-    n_steps: int = choice(128, least=1)
-    batch_size: int = choice(512, least=1)
-    gae_lambda: float = choice(0.95, least=0)
-    ent_coef: float = choice(0.003, least=0)
-    reward: Literal["completions", "jct", "slowdown"] = "completions"  # type: ignore[assignment]
-    """completions: jobs that end. jct: minus the time that jobs spend in the system. slowdown: minus the slowdown."""
-    tau_s: float | None = choice(12 * 3600.0, above=0)
-    """Time constant of discounting, s."""
-    exponent: float = 0.0
-    margin: float = choice(1e9, least=0)
-    """Unused: the agent alone decides what starts."""
-    base_logit_scale: float = choice(0.0, least=0)
-    """Initial weight of FIFO's preferences; 0 starts from a uniform policy."""
-    queue_slots: int = choice(32, least=1)
-    """Number of queued jobs that the agent observes and may start: the first in the order of arrival."""
-
-    @property
-    def base_policy(self) -> Ranking:
-        """FIFO, to which the agent is compared."""
-        return Ranking("submit", "cost_aware", exponent=self.exponent, margin=self.margin)
-
-    def environment(self) -> dict[str, Any]:
-        """Return the keywords of the environment that the agent observes and acts in."""
-        return super().environment() | {"queue_order": "arrival"}
-
-
-KINDS: Mapping[str, type[Training]] = {
-    "steer": SteerTraining,
-    "moves": MovesTraining,
-    "plain": PlainTraining,
-    "jobs": JobsTraining,
-}
+KINDS: Mapping[str, type[Training]] = {"steer": SteerTraining, "moves": MovesTraining, "plain": PlainTraining}
 """The options of each action kind."""
 
 

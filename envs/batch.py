@@ -29,7 +29,7 @@ Illegal = Literal["raise", "first_legal"]
 MaskIn = Literal["info", "observation"]
 """Place of the action mask: in the info only, or also in the observation."""
 FINAL_INFO = ("mean_jct_s", "jct_ratio")
-QUANTITIES = ("job_seconds", "gain", "advantage", "slowdown", "ended")
+QUANTITIES = ("job_seconds", "gain", "advantage", "slowdown")
 """Quantities of a step that a reward may use, see `envs.rewards`."""
 
 PERCENT = 100.0
@@ -131,7 +131,6 @@ class Batch(ABC):
         self.agrees = self._own(chosen) & live
         advantage = self._advantage(chosen) if "advantage" in self._quantities else None
         began_s, job_seconds = self._clock()
-        ended = self.states["num_done"][: self.count].copy()
 
         self._simulate(chosen)
 
@@ -145,8 +144,6 @@ class Batch(ABC):
                 given[name] = advantage
             elif name == "job_seconds":
                 given[name] = self._in_units(job_seconds_after - job_seconds)
-            elif name == "ended":
-                given[name] = self.states["num_done"][: self.count] - ended
             elif name == "slowdown":
                 before, self._slowdown = self._slowdown, self._slowdown_until(now_s)
                 given[name] = self._slowdown - before

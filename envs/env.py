@@ -420,15 +420,14 @@ class GPUClusterEnv(ClusterEnv):
     - `rollout_advantage`: discounted job-seconds by which the action beats the base policy's own; only with
       `placed_by="rule"` and `victims_by="rule"`.
     - `slowdown`: the slowdown gathered, without a unit: the undiscounted return is minus the mean slowdown.
-    - `completions`: the number of jobs that end, without a unit; meant for learners that discount simulated time.
 
     ## Starting State
     `reset` draws a window; `options={"window": n}` names one by its number, as in `info["window"]` and in results
     tables. `windows` lists the numbers. The first decision is when the first job arrives.
 
     ## Episode End
-    Terminated when all jobs are done, in a steady window when those that count are done. Truncated after 1,000 instants per job, which only repeated pausing reaches, or
-    when a job can never end.
+    Terminated when all jobs are done, in a steady window when those that count are done. Truncated after 1,000 instants
+    per job, which only repeated pausing reaches, or when a job can never end.
 
     ## Information
     The same keys for every action and in every step, as NumPy scalars; arrays over the environments in a batch:

@@ -150,9 +150,9 @@ class Rules:
     """Load to which arrivals are scaled: sum over jobs of GPUs x min(duration, span), divided by the cluster's GPUs x
     span."""
     steady_load: float | None = choice(None, above=0)
-    """Offered load of steady windows: sum over jobs of GPUs x min(duration, length of the window) / (GPUs of the cluster
-    x length). A steady window is a stretch of days, which begins with running and queued jobs; the jobs submitted in its
-    middle count. Jobs of a generator are thinned to this load. Default: windows of `jobs` jobs on an empty cluster."""
+    """Offered load of steady windows: sum over jobs of GPUs x min(duration, length of the window), divided by the GPUs
+    of the cluster x length. A steady window is a stretch of days that begins with running and queued jobs; the jobs
+    submitted in its middle count. Jobs are thinned to this load. Default: windows of `jobs` jobs, from empty."""
     warm_days: float = choice(7.0, above=0)
     """Days before the counted jobs of a steady window, simulated under FIFO for every policy."""
     counted_days: float = choice(3.0, above=0)

@@ -97,7 +97,9 @@ def draw(scenario: Scenario, window: Window) -> pd.DataFrame:
     )
 
 
-def cut(table: pd.DataFrame, scenario: Scenario, window: Window, starts_s: Sequence[float]) -> pd.DataFrame | None:
+def cut(
+    table: pd.DataFrame, scenario: Scenario, window: Window, starts_s: Sequence[float]
+) -> pd.DataFrame | None:
     """Return the jobs of a steady window of a log, thinned to the stated load; None past the last window.
 
     starts_s: times at which the log's windows begin. ValueError where the log offers less than the stated load.
@@ -172,9 +174,9 @@ def loads(workloads: Sequence[Workload]) -> str:
     jobs = [len(each.table) for each in workloads]
     days = [f"{seconds / DAY_S:g}" for seconds in stretch]
     return (
-        f"load {_range(capped, '.2f')} ({_range(whole, '.2f')} uncapped, {_range(peak, '.0f')} in the busiest hour); FIFO "
-        f"until day {days[0]}, {_range(counted, ',')} jobs of day {days[0]} to {days[1]} count, {_range(jobs, ',')} arrive "
-        f"until day {days[2]}"
+        f"load {_range(capped, '.2f')} ({_range(whole, '.2f')} uncapped, {_range(peak, '.0f')} in the busiest hour); "
+        f"FIFO until day {days[0]}, {_range(counted, ',')} jobs of day {days[0]} to {days[1]} count, "
+        f"{_range(jobs, ',')} arrive until day {days[2]}"
     )
 
 

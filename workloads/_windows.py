@@ -78,8 +78,8 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
     if scenario.steady_load is not None:
         days = stretch_of(scenario).end_s / 86_400
         return (
-            f"only {found} of {count} steady windows of {days:g} days were found in the {split} part: ask for fewer, or "
-            "for shorter ones (--warm-days, --counted-days, --after-days)"
+            f"only {found} of {count} steady windows of {days:g} days were found in the {split} part: ask for fewer, "
+            "or for shorter ones (--warm-days, --counted-days, --after-days)"
         )
     scenario = with_physics(scenario)
     low, high = ACCEPTED_RANGE

@@ -96,7 +96,7 @@ class Workload:
 
     @property
     def room(self) -> int:
-        """Number of jobs for which records have room at least: the same for all steady windows, which differ in size."""
+        """Number of jobs for which records have room at least: the same for steady windows of different sizes."""
         return max(len(self.jobs), self.scenario.jobs if self.scenario.steady_load is not None else 0)
 
     @cached_property

@@ -9,7 +9,6 @@ Its parameters name the quantities that it needs of a step, each a float64 array
   not available for every action.
 - `slowdown`: integral of the sum of 1 / (run time alone, at least 10 s) over the jobs present, divided by the number of
   jobs: it adds up to their mean slowdown.
-- `ended`: number of jobs that end.
 
 The first three are in units of `info["scale"]` job-seconds. The function returns the rewards, float64 (N,).
 """

@@ -167,7 +167,11 @@ def test_an_environment_scores_the_jobs_that_count(action: str, steady: Scenario
     _, info = env.reset(seed=0)
     over = False
     while not over:
-        choice = np.zeros(env.action_space.shape, np.float32) if action == "steer" else info["action_mask"].argmax()
+        choice = (
+            np.zeros(env.action_space.shape, np.float32)
+            if action == "steer"
+            else info["action_mask"].argmax()
+        )
         _, _, terminated, truncated, info = env.step(choice)
         over = terminated or truncated
     assert terminated
@@ -205,5 +209,7 @@ def test_a_log_with_too_little_work_is_refused(of_log: Scenario) -> None:
 
 
 def test_a_log_that_is_too_short_is_refused(of_log: Scenario) -> None:
-    with pytest.raises(ValueError, match="only 0 of 1 steady windows of 41.5 days were found in the train part"):
+    with pytest.raises(
+        ValueError, match=r"only 0 of 1 steady windows of 41.5 days were found in the train part"
+    ):
         windows(replace(of_log, after_days=40.0), "train", 1)
