@@ -106,14 +106,14 @@ def draw(file: Path, count: int) -> None:
         ]
         for name in POLICIES
     }
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     for name, points in found.items():
         left.plot(loads, [each.jct_s / 3600 for each in points], marker="o", label=name)
         right.plot(loads, [each.slowdown for each in points], marker="o", label=name)
     left.set(xlabel="offered load", ylabel="mean JCT, h", yscale="log")
     right.set(xlabel="offered load", ylabel="mean bounded slowdown", yscale="log")
-    left.legend(frameon=False, fontsize=8)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.savefig(file, dpi=150)
 
 
