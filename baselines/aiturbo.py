@@ -7,10 +7,10 @@ step never counts, although its code does otherwise. The prototype restarts ever
 whose shape changes pays. Our choice: a step must also save more than its restart costs; while no job waits for GPUs,
 service costs nothing, so that steps are judged by time alone (otherwise jobs shrink beside idle GPUs); a predictable
 job without a step has no second vote either; a job takes CPU workers once it has waited so long that as long again on
-them would be worth a restart. The prototype's three feedback queues, cut at 30 and 180 points for its sixty jobs, have no effect,
-since it sorts the jobs in a queue by points again; `queues` takes them by arrival, as feedback queues do, with cuts in
-proportion to the jobs. It is off by default, since it helps on few workloads; points are at most twice the number of
-jobs, so the third queue stays empty (the prototype counts rounds instead of places, a bug).
+them would be worth a restart. The prototype's three feedback queues, cut at 30 and 180 points for its sixty jobs, have
+no effect, since it sorts the jobs in a queue by points again; `queues` takes them by arrival, as feedback queues do,
+with cuts in proportion to the jobs. It is off by default, since it helps on few workloads; points are at most twice the
+number of jobs, so the third queue stays empty (the prototype counts rounds instead of places, a bug).
 
 Missing: a model that says from its progress whether a job is predictable; here the trace says when it is.
 

@@ -298,7 +298,7 @@ def needs_table(outcome: Outcome) -> "ResultTable":
 
 paper = Paper(
     about=__doc__,
-    trials=16,
+    trials=40,
     settings=settings,
     tables=tables,
     claims=claims,
