@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import room
+from benchmarks import room, room_moves
 from benchmarks.room import Luck, Row
+from benchmarks.room_moves import Tried
+from gpu_cluster_gym.envs.moves import MovesEnv
 from gpu_cluster_gym.workloads import named, windows
 from tests.conftest import ROOT
 
@@ -94,3 +96,33 @@ def test_the_command_measures_a_workload_and_keeps_the_others(
     assert found["xonar_mix"][room.BEST].name.startswith("sjf")
     assert found["xonar_mix"][room.runner.BOUND].ratio < 1
     assert "| xonar_mix |" in capsys.readouterr().out
+
+
+# Single moves.
+
+
+def test_moves_are_tried_in_imagined_futures_and_in_the_true_one() -> None:
+    few = {"jobs": 24, "all_windows": True}
+    found = room_moves.tried_in("quick", few, 1, 2, 4, 2)
+    assert 4 <= len(found) <= 8
+    assert all(each.best for each in found[::2])
+    assert any(each.true_gain != 0 for each in found)
+    env = MovesEnv(few, workload="quick", count=2)
+    env.reset(options={"window": env.windows[1]})
+    own_s, steps = room_moves.to_the_end(env)
+    jct_s = env.results()["jct_s"]
+    assert own_s == pytest.approx(jct_s.sum())
+    assert steps > 8
+
+
+def test_a_winner_is_certain_in_imagined_futures() -> None:
+    """Gains 10 and 30, noise 8 and 6; true gains 0 and 40, of which the standard deviation is 28.28."""
+    sure = [Tried("start", True, 10.0, 8.0, 4, 0.0), Tried("pause", True, 30.0, 6.0, 4, 40.0)]
+    others = [Tried("wait", True, 5.0, 8.0, 4, 9.0), Tried("wait", False, 50.0, 1.0, 4, 9.0)]
+    row = room_moves.row_of("w", [*sure, *others])
+    assert (row.decisions, row.winners, row.kinds) == (3, 2, "start 1, pause 1")
+    assert (row.gain, row.true_gain) == (20.0, 20.0)
+    assert row.noise == pytest.approx(np.sqrt((64 + 36) / 2))
+    assert row.true_samples == pytest.approx((2 * 28.284 / 20) ** 2, rel=1e-4)
+    assert row.correlation == pytest.approx(np.corrcoef([10, 30, 5, 50], [0, 40, 9, 9])[0, 1])
+    assert room_moves.table([row])[2].startswith("| w | 3 | 2 | start 1, pause 1 | 20 | 20 | 7 | 28 |")
