@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,7 @@ TRUTH = "true_run_times"  # the shift
 COLUMNS = (*FLOORS, "fifo", BEST, UNION, CONSTANTS, AHEAD, TRUE, runner.BOUND)
 OURS = (UNION, "lookahead")  # not published
 CHOOSING = 4  # validation windows on which the best published policy is chosen
-QUICK = {"tau_s": 3600.0, "draws": 4, "screening": 1, "finalists": 2, "margin_s": 10.0}
+QUICK: dict[str, Any] = {"tau_s": 3600.0, "draws": 4, "screening": 1, "finalists": 2, "margin_s": 10.0}
 """Options of look-ahead with which a window takes a minute at most; with more and longer futures it gains more."""
 SETTINGS, SPREAD = 16, 0.25  # settings of the luck split, and standard deviation of their offsets
 NEIGHBOURS = 16  # jobs of similar estimate that exchange errors

@@ -9,7 +9,10 @@ import pytest
 from benchmarks import room, room_moves
 from benchmarks.room import Luck, Row
 from benchmarks.room_moves import Tried
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.moves import MovesEnv
+from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.workloads import named, windows
 from tests.conftest import ROOT
 
@@ -21,11 +24,11 @@ def test_redrawn_run_times_keep_estimates_and_exchange_errors() -> None:
     kept = ["submit_s", "num_gpus", "profiled_duration_s", "predictable_from"]
     assert after[kept].equals(before[kept])
     errors = [np.sort(each["duration_s"] / each["profiled_duration_s"]) for each in (before, after)]
-    np.testing.assert_allclose(*errors)
+    np.testing.assert_allclose(errors[0], errors[1])
     changed = after["duration_s"] != before["duration_s"]
     assert changed.mean() > 0.5
     ratios = [each["predicted_duration_s"] / each["duration_s"] for each in (before, after)]
-    np.testing.assert_allclose(*ratios, err_msg="a later estimate is as good as it was")
+    np.testing.assert_allclose(ratios[0], ratios[1], err_msg="a later estimate is as good as it was")
     assert not room.redrawn(load, 2).table["duration_s"].equals(after["duration_s"])
 
 
@@ -39,7 +42,7 @@ def test_what_was_luck_is_gone_on_other_draws() -> None:
 
 def rows(ahead: tuple[float, float, float], luck: tuple[float, float, float]) -> list[Row]:
     """Return the rows of a workload on which look-ahead and weights by window gain so much."""
-    usual = [Row("w", name, name, 9, 1.5, 1.4, 1.6, 1.25, 2.0) for name in (*room.FLOORS, "fifo")]
+    usual = [Row("w", name, name, 9, 1.5, 1.4, 1.6, 1.25, 2.0) for name in (*FLOORS, "fifo")]
     best = Row("w", room.BEST, "srtf", 9, 1.2, 1.1, 1.3, 1.0, 1.0, 100.0, 25.0)
     own = [Row("w", name, name, 9, 1.0, 1.0, 1.0) for name in (room.UNION, room.CONSTANTS)]
     more = [Row("w", room.AHEAD, room.AHEAD, 4, *ahead), Row("w", "load", "", 9, 0.8, 0.0, 0.0)]
@@ -82,7 +85,7 @@ def test_the_page_has_the_kept_numbers() -> None:
 def test_the_command_measures_a_workload_and_keeps_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(room.baselines, "quick_names", lambda: ["fifo", "sjf"])
+    monkeypatch.setattr(baselines, "quick_names", lambda: ["fifo", "sjf"])
     monkeypatch.setattr(room, "SETTINGS", 3)
     (tmp_path / "docs").mkdir()
     marks = (room.MARK, room.MARK_FLOORS)
@@ -94,7 +97,7 @@ def test_the_command_measures_a_workload_and_keeps_the_others(
     found = dict(room.by_workload(room.kept(tmp_path)))
     assert [*found] == ["xion_small", "xonar_mix"]
     assert found["xonar_mix"][room.BEST].name.startswith("sjf")
-    assert found["xonar_mix"][room.runner.BOUND].ratio < 1
+    assert found["xonar_mix"][runner.BOUND].ratio < 1
     assert "| xonar_mix |" in capsys.readouterr().out
 
 

@@ -185,7 +185,7 @@ def test_votes_are_positions_and_a_missing_vote_is_filled_with_the_other() -> No
     """
     jobs = SimpleNamespace(gpu_seconds=np.array([100, 0, 10, 0]), core_seconds=np.array([0, 500, 50, 0]))
     now: Any = SimpleNamespace(jobs=jobs)
-    kinds: list[dict[str, bool]] = [{}, {"borda": False}, {"borda": False, "queues": True}]
+    kinds: list[dict[str, Any]] = [{}, {"borda": False}, {"borda": False, "queues": True}]
     policies = [AiturboByHand(**kind) for kind in kinds]
     for policy in policies:
         policy._benefit = np.array([9.0, np.nan, 5.0, np.nan])
