@@ -15,7 +15,7 @@ from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import processors, progress, working
 from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
-from gpu_cluster_gym.workloads import Scenario
+from gpu_cluster_gym.workloads import Scenario, with_physics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,8 +109,11 @@ def work(args: Sequence[str]) -> None:
     if evaluation.audit:
         audit(evaluation)
         return
+    found: Sequence[Candidate] = ()
     if evaluation.protocol:
         evaluation, found = candidates_of(evaluation, choices.asked_for(args, Evaluation))
+    evaluation = replace(evaluation, scenario=with_physics(evaluation.scenario))
+    if evaluation.protocol:
         what, fill = judgement(evaluation, found)
     elif evaluation.paper:
         what, fill = reproduction(evaluation)
@@ -345,6 +348,7 @@ def evaluate(
 
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     read = table_notes.trace_notes(workloads) if evaluation.scenario.trace_file else []
+    read += table_notes.parts_off(evaluation.scenario)
     out.print(*heading[:2], *read, sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     makers = begun(evaluation, workloads, folder).keeping(makers)

@@ -24,6 +24,9 @@ USED = {part: tuple(column.name for column in COLUMNS if part in column.parts) f
 FULL_WINDOWS = 20
 """Number of windows from which the bootstrap interval has its nominal coverage; see `evaluation.comparison.compare`."""
 
+USUAL = tuple(part for part in PARTS if part in Scenario(physics="standard").parts)
+"""Parts of physics that are on for generated jobs."""
+
 MEASURED = "measured"
 """Origin of a column read from a trace."""
 
@@ -184,8 +187,21 @@ def footnotes(
         *levers_off(summaries, workloads),
         *_contention(summaries, scenario),
         *_disciplines(policies, scenario),
+        *parts_off(scenario),
         *origins_in_short(workloads[0].table, scenario),
         *trace_notes(workloads),
+    ]
+
+
+def parts_off(scenario: Scenario) -> list[str]:
+    """Return a note on what is not simulated of a log, with the flag that draws it; empty without a log."""
+    if not scenario.trace_file or not (off := [part for part in USUAL if part not in scenario.parts]):
+        return []
+    free = " A pause costs nothing." * ("preemption" in off)
+    exact = " Policies see true run times." * ("estimates" in off)
+    return [
+        f"Note: off, since the log does not hold it or --physics leaves it out: {', '.join(off)}.{free}{exact} "
+        f"--physics measured,{off[0]} draws what {off[0]} needs, --physics standard everything."
     ]
 
 

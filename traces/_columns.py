@@ -166,6 +166,13 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("user", str, "", "user who submitted it"),
     Column("vc", str, "", "virtual cluster it was submitted to"),
+    Column(
+        "tenant", str, "", "group that shares the cluster with others: an account, a team, a virtual cluster"
+    ),
+    Column("partition", str, "", "partition or queue it was submitted to"),
+    Column("qos", str, "", "quality of service or priority class"),
+    Column("gpu_type", str, "", "type of GPU in the log; for description only"),
+    Column("time_limit_s", float, "s", "time limit in the log; the simulator does not end jobs at it"),
     Column("status", str, "", "how it ended in the log"),
     Column("logged_start_s", float, "s", "its start in the log, on the clock of submit_s", minimum=-np.inf),
     Column(

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from gpu_cluster_gym.traces._log import Head, Options, Reader
 from gpu_cluster_gym.traces._philly_generator import generate
 from gpu_cluster_gym.traces._table import TraceError, check, first, open_text, quote, records
 
@@ -39,6 +40,16 @@ def trace(file: File | None = None, *, seed: int, jobs: int | None = None) -> pd
     """
     if file is None:
         return generate(seed, jobs)
+    return first(read(file, Options()), jobs)
+
+
+def looks_like(head: Head) -> bool:
+    """Return whether a file looks like the job log: a JSON array of jobs with attempts."""
+    return head.text.lstrip().startswith("[") and '"attempts"' in head.text and '"vc"' in head.text
+
+
+def read(file: File, options: Options) -> pd.DataFrame:
+    """Read the jobs of the log; see `trace`. Its times have no zone, and its clock did not change in winter."""
     notes: Counter[str] = Counter()
     lines, rows = [], []
     for line, job in _jobs(file):
@@ -51,7 +62,10 @@ def trace(file: File | None = None, *, seed: int, jobs: int | None = None) -> pd
     start = table["submit_s"].min()
     table = table.assign(submit_s=table["submit_s"] - start, logged_start_s=table["logged_start_s"] - start)
     table.attrs["notes"] = [f"{what}: {count:,}" for what, count in notes.items() if count]
-    return first(check(table, file=file, line=lines), jobs)
+    return check(table, file=file, line=lines)
+
+
+reader = Reader("Philly's cluster_job_log", looks_like, read)
 
 
 def machine_list(file: File) -> pd.DataFrame:
@@ -147,6 +161,7 @@ def _row(job: dict[str, Any], notes: Counter[str], file: File, line: int) -> dic
         "duration_s": duration_s,
         "user": user,
         "vc": vc,
+        "tenant": vc,
         "status": status,
         "logged_start_s": spans[0][0],
     }
