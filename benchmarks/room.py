@@ -296,13 +296,11 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
             gains["look-ahead"] = 1 - ahead.ratio, 1 - ahead.high
         if luck := found.get("luck split"):
             gains["weights by window"] = luck.ratio, luck.ratio - 2 * luck.low
-        shown = (
-            ", ".join(f"{what} {100 * gain:.1f} %" for what, (gain, _) in gains.items()) or "nothing measured"
-        )
+        shown = ", ".join(f"{what} {100 * gain:.1f} %" for what, (gain, _) in gains.items())
         sure = any(least >= ROOM for _, least in gains.values())
         maybe = any(gain >= ROOM for gain, _ in gains.values())
         verdict = "room" if sure else "perhaps room" if maybe else "no room seen"
-        lines.append(f"- `{workload}`: {verdict} ({shown}).")
+        lines.append(f"- `{workload}`: {verdict} ({shown})." if gains else f"- `{workload}`: not measured.")
     return lines
 
 

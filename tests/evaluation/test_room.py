@@ -1,4 +1,4 @@
-"""The room to learn is measured with the run times redrawn, and luck is told from room."""
+"""The room to learn is measured with the run times redrawn, and luck is kept apart from room."""
 
 from dataclasses import replace
 from pathlib import Path
