@@ -7,8 +7,8 @@ have no arrivals. The best of them, and another at random, are then made once in
 which the rule goes on to the end. All in job-seconds, without discount.
 
 A winner is a best move whose imagined gain exceeds two standard errors. Samples: how many futures show its gain to be
-above 0 by two standard errors, (2 x noise / gain)^2, true or imagined. The correlation is between the imagined and the true
-gains of all moves tried: without it, imagined futures do not say what pays in the true one.
+above 0 by two standard errors, (2 x noise / gain)^2, true or imagined. The correlation is between the imagined and the
+true gains of all moves tried: without it, imagined futures do not say what pays in the true one.
 
 `--write` keeps the results in docs/room_moves.csv, beside those of other workloads, and updates the table in
 docs/room.md.
