@@ -106,6 +106,12 @@ def _quoted(text: str) -> str:
     return "".join(parts)
 
 
+def among(cells: npt.NDArray[Any], words: Iterable[str]) -> Mask:
+    """Return which cells of text are one of some words."""
+    known = frozenset(words)
+    return np.fromiter((cell in known for cell in cells), bool, len(cells))
+
+
 @dataclass
 class Log:
     """Rows of a log while they become a job table.
@@ -168,13 +174,14 @@ class Log:
         submit_s = submit.early
         start_s = start.after(submit_s)
         end_s = end.after(start_s)
-        for wrong, name, seconds, what in (
-            (start_s < submit_s, names[0], start_s, "submission"),
-            (end_s < start_s, names[1], end_s, "start"),
-        ):
-            if wrong.any():  # NaN is never too early
-                self.refuse(wrong, name, _shown(seconds), f"a time not before the {what} ({EARLY})")
+        self.refuse_early(start_s, submit_s, names[0], "submission")
+        self.refuse_early(end_s, start_s, names[1], "start")
         self["submit_s"], self["logged_start_s"], self[LOGGED_END] = submit_s, start_s, end_s
+
+    def refuse_early(self, seconds: Floats, before: Floats, column: str, what: str) -> None:
+        """Raise TraceError for the first time that lies before another one; NaN never does."""
+        if (wrong := seconds < before).any():
+            self.refuse(wrong, column, _shown(seconds), f"a time not before the {what} ({EARLY})")
 
     def leave_out_unstarted(self, start: str, end: str) -> None:
         """Leave out jobs without a start, and those without an end, and count them."""
@@ -206,8 +213,10 @@ class Log:
 
     def set_text(self, name: str, cells: npt.NDArray[Any], blank: Iterable[str] = ("",)) -> None:
         """Set a column of text, NOTHING where the log is blank; no column where all cells are."""
-        empty = np.isin(cells.astype(str), list(blank)) if len(cells) else np.zeros(0, bool)
-        if not empty.all():
+        empty = among(cells, blank)
+        if empty.all():
+            self.columns.pop(name, None)
+        else:
             self[name] = np.where(empty, NOTHING, cells).astype(object)
 
     def set_limits(self, limit_s: Floats) -> None:

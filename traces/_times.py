@@ -59,11 +59,13 @@ class Clock:
     """The clock of a log: its zone, and counts of what was read.
 
     zone: name of the zone of times that have none; None for UTC
+    numeric: whether a column has seconds since 1970, which its first cell decides
     counts: cells with and without a zone of their own, and those in an hour that the clock showed twice
     """
 
     zone: str | None = None
     counts: Counter[str] = field(default_factory=Counter)
+    numeric: dict[str, bool] = field(default_factory=dict)
 
     def times(
         self,
@@ -75,7 +77,7 @@ class Clock:
     ) -> Times:
         """Return the times in cells of text, a cell of `blank` as NaN; TraceError for the first that is no time.
 
-        Whole numbers are seconds since 1970.
+        Numbers are seconds since 1970, in a column that has nothing else.
         """
         seconds = np.full(len(cells), np.nan)
         here = np.arange(len(cells))
@@ -84,11 +86,14 @@ class Clock:
             here = np.flatnonzero(np.fromiter((cell not in known for cell in cells), bool, len(cells)))
         texts = [cells[at] for at in here.tolist()]
         shift = np.full(len(texts), np.nan)  # seconds east of Greenwich, NaN where a cell does not say
+        parsed = _parsed
+        if texts and self.numeric.setdefault(column, bool(_SECONDS.fullmatch(texts[0]))):
+            parsed = _as_numbers
         try:
-            seconds[here] = _parsed(texts, shift)
+            seconds[here] = parsed(texts, shift)
         except ValueError:
             for at, text in zip(here.tolist(), texts, strict=True):
-                _refuse_strange(text, int(line[at]), column, file)
+                _refuse_strange(parsed, text, int(line[at]), column, file)
             raise
         self.counts["zone"] += int(np.isfinite(shift).sum())
         local = here[np.isnan(shift)]
@@ -173,10 +178,6 @@ def _parsed(texts: Sequence[str], shift: Floats) -> Floats:
         return np.array(texts, "datetime64[s]").astype(np.int64).astype(float)
     plain, fraction = [], np.zeros(len(texts))
     for at, text in enumerate(texts):
-        if _SECONDS.fullmatch(text):
-            plain.append("1970-01-01T00:00:00")
-            fraction[at], shift[at] = float(text), 0.0
-            continue
         if not (match := _TIME.fullmatch(text)):
             raise ValueError(text)
         day, minute, second, part, zone = match.groups()
@@ -186,6 +187,14 @@ def _parsed(texts: Sequence[str], shift: Floats) -> Floats:
         if zone:
             shift[at] = _east(zone)
     return np.array(plain, "datetime64[s]").astype(np.int64).astype(float) + fraction
+
+
+def _as_numbers(texts: Sequence[str], shift: Floats) -> Floats:
+    """Return numbers of seconds since 1970, which need no zone."""
+    if strange := next((text for text in texts if not _SECONDS.fullmatch(text)), None):
+        raise ValueError(strange)
+    shift[:] = 0.0
+    return np.array([float(text) for text in texts])
 
 
 def _east(zone: str) -> float:
@@ -199,12 +208,15 @@ def _east(zone: str) -> float:
     return (hours * 3600.0 + minutes * 60.0) * (-1 if zone[0] == "-" else 1)
 
 
-def _refuse_strange(text: str, line: int, column: str, file: File) -> None:
+def _refuse_strange(
+    parsed: Callable[[Sequence[str], Floats], Floats], text: str, line: int, column: str, file: File
+) -> None:
     """Raise TraceError where a text is no time."""
     try:
-        _parsed([text], np.empty(1))
+        parsed([text], np.empty(1))
     except ValueError:
-        raise TraceError(file, line, column, quote(text), EXAMPLE) from None
+        expected = EXAMPLE if parsed is _parsed else "seconds since 1970, as in the first row"
+        raise TraceError(file, line, column, quote(text), expected) from None
 
 
 def _in_zone(local_s: Floats, zone: str) -> tuple[Floats, Floats]:

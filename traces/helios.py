@@ -17,7 +17,7 @@ COLUMNS = (
     "job_id", "user", "vc", "gpu_num", "cpu_num", "node_num",
     "state", "submit_time", "start_time", "end_time", "duration", "queue",
 )  # fmt: skip
-BLANK = ("", "None", "NaN", "nan", "NA")
+BLANK = ("", "None")
 
 
 def looks_like(head: Head) -> bool:

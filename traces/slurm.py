@@ -18,7 +18,18 @@ import pandas as pd
 from gpu_cluster_gym.traces import _delimited
 from gpu_cluster_gym.traces._columns import SHORTEST_S
 from gpu_cluster_gym.traces._delimited import text
-from gpu_cluster_gym.traces._log import UNFINISHED, ZERO, File, Floats, Head, Log, Mask, Options, Reader
+from gpu_cluster_gym.traces._log import (
+    UNFINISHED,
+    ZERO,
+    File,
+    Floats,
+    Head,
+    Log,
+    Mask,
+    Options,
+    Reader,
+    among,
+)
 from gpu_cluster_gym.traces._table import TraceError, quote
 from gpu_cluster_gym.traces._times import Clock, spans
 
@@ -43,6 +54,7 @@ _STEP = re.compile(_JOB.pattern + r"\.[\w+.\-]{1,64}", re.ASCII)
 _AMOUNT = re.compile(r"(\d{1,9})(?:\.\d+)?[KMGTP]?[nc]?", re.ASCII)
 _SLICE = re.compile(r"(\d)g\.\d+gb", re.IGNORECASE | re.ASCII)
 _GRES = re.compile(r"(?:gres[/:])?gpu(?::([^:=(),\s]+))??(?:[:=](\d{1,6}))?(?:\([^()]*\))?", re.ASCII)
+_NO_GPU_COUNT = re.compile(r"(?:gres[/:])?gpu(?![a-z])", re.ASCII)
 SLICES = 7
 """Compute slices of a GPU that is divided by MIG."""
 
@@ -128,24 +140,13 @@ def _check_states(log: Log) -> None:
     """Set `state` to the first word of State, as in CANCELLED by 1000; TraceError for an unknown one."""
     known: dict[str, str] = {}
     state = np.empty(len(log), object)
-    state[:] = [known.setdefault(each, each.split(" ")[0].rstrip("+")) for each in log["State"]]
-    whole = {
-        each: next((name for name in sorted(STATES) if name.startswith(each)), "")
-        for each in set(state)
-        if each
-    }
-    log.refuse(
-        ~np.isin(state.astype(str), [*whole]), "State", log["State"], "a state of a job, like COMPLETED"
-    )
-    log.refuse(
-        np.array([not whole[each] for each in state], bool), "State", log["State"], "a state like COMPLETED"
-    )
-    state[:] = [whole[each] for each in state]
+    state[:] = [known.setdefault(each, each.split(" by ")[0]) for each in log["State"]]
+    log.refuse(~among(state, STATES), "State", log["State"], "a state of a job, like COMPLETED")
     log["state"] = state
 
 
 def _leave_out_what_never_ran(log: Log) -> None:
-    pending = np.isin(log["state"].astype(str), QUEUED)
+    pending = among(log["state"], QUEUED)
     rest = np.fromiter(("[" in each for each in log["JobID"]), bool, len(log))
     log.leave_out(pending | rest, f"{UNFINISHED} (pending, or the rest of an array)")
     log.leave_out(~log["Start"].known, ZERO)
@@ -164,24 +165,22 @@ def _set_times(log: Log) -> None:
             "jobs that became eligible after their submission (dependencies, begin times), arriving then",
         )
         submit = type(submit)(np.where(later, eligible, submit.early), np.where(later, eligible, submit.late))
-    running = np.isin(log["state"].astype(str), RUNNING)
+    running = among(log["state"], RUNNING)
     end = log.columns.get("End")
     elapsed = _elapsed(log)
     start_s = log["Start"].after(submit.early)
-    log.refuse(
-        start_s < submit.early, "Start", log.line, "a time not before the submission (see --time-zone)"
-    )
+    log.refuse_early(start_s, submit.early, "Start", "submission")
     log["submit_s"], log["logged_start_s"] = submit.early, start_s
     if end is not None:
         end_s = end.after(start_s)
-        log.refuse(end_s < start_s, "End", log.line, "a time not before the start (see --time-zone)")
+        log.refuse_early(end_s, start_s, "End", "start")
         between = end_s - start_s
         differ = np.isfinite(elapsed) & np.isfinite(between) & (np.abs(elapsed - between) > 1) & ~running
         log.count(differ, "run times that differ from the end minus the start, used as logged (Elapsed)")
         elapsed = np.where(np.isfinite(elapsed), elapsed, between)
     log["duration_s"] = elapsed
     log.leave_out(running & ~(elapsed >= SHORTEST_S), UNFINISHED)
-    running = np.isin(log["state"].astype(str), RUNNING)
+    running = among(log["state"], RUNNING)
     log.count(running, "jobs still running when the log was taken, with their run time until then")
     log.leave_out(~(log["duration_s"] >= SHORTEST_S), ZERO)
 
@@ -262,6 +261,8 @@ def _resources(cell: str) -> tuple[float, float, float, str]:
             else:
                 typed += count
                 kinds.append(match[1])
+        elif _NO_GPU_COUNT.match(item):
+            raise ValueError(f"not {item[:40]!r}")
         elif (
             joined and name and re.fullmatch(r"[\w/:.\-]{1,80}", name, re.ASCII) and _AMOUNT.fullmatch(amount)
         ):

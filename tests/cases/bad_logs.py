@@ -1,5 +1,6 @@
 """Invalid logs in the formats of other programs, each with the line and column that its error must name."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.cases.bad_input import Bad
@@ -40,11 +41,79 @@ Swf = Format(SWF_HEADER, SWF_JOB, "1", "log.swf")
 Helios = Format(HELIOS_HEADER, HELIOS_JOB, "11", "cluster_log.csv")
 
 
+def sacct(file: Path, count: int) -> None:
+    """Write the accounting of jobs that come every ten minutes, wait ten minutes and run for an hour on 2 GPUs."""
+    lines = [SLURM_HEADER]
+    for number in range(count):
+        at = [f"2024-03-{1 + minute // 1440:02}T{minute // 60 % 24:02}:{minute % 60:02}:00" for minute in
+              (10 * number, 10 * number + 10, 10 * number + 70)]  # fmt: skip
+        fields = SLURM_JOB.split("|")
+        fields[0], fields[6:10] = str(101 + number), [at[0], *at]
+        lines.append("|".join(fields))
+    file.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+ACME = Format(
+    "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time",
+    "1,u1,1,8,128,Other,FAILED,2023-03-01 04:50:00+08:00,2023-03-01 04:50:30+08:00,"
+    "2023-03-01 04:52:30+08:00,120,30,960.0",
+    "1",
+    "trace_seren.csv",
+)
+OPENB = Format(
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time",
+    "p1,6000,12288,1,460,,BE,Succeeded,100,900,105.0",
+    "p1",
+    "openb_pod_list.csv",
+)
+SPOT = Format(
+    "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type",
+    "1,13,A10,20,1,4,0,100000,HP",
+    "1",
+    "job_info_df.csv",
+)
+PAI_JOBS = """j1,i1,u1,Terminated,1000.0,4600.0
+j2,i2,u1,Failed,1200.0,1260.0
+j3,i3,u2,Running,1300.0,
+j4,i4,u2,Waiting,,
+"""
+PAI_TASKS = """j1,ps,2.0,Terminated,1010.0,4600.0,600.0,29.296875,,CPU
+j1,worker,4.0,Terminated,1010.0,4600.0,800.0,58.59375,100.0,V100
+j2,tensorflow,1.0,Failed,1205.0,1260.0,600.0,29.296875,50.0,MISC
+j3,worker,1.0,Running,1310.0,,600.0,29.296875,25.0,T4
+"""
+KUBERNETES_WORKLOAD = """{"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload",
+ "metadata": {"name": "train-1", "namespace": "team-a", "uid": "9", "creationTimestamp": "2024-03-01T10:00:00Z",
+  "ownerReferences": [{"kind": "Job", "name": "train", "uid": "1"}]},
+ "spec": {"queueName": "main", "priorityClassName": "high", "maximumExecutionTimeSeconds": 7200,
+  "podSets": [{"count": 2, "template": {"spec": {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
+   "containers": [{"resources": {"limits": {"nvidia.com/gpu": "4"}, "requests": {"cpu": "16", "memory": "64Gi",
+    "nvidia.com/gpu": "4"}}}]}}}]},
+ "status": {"admission": {"clusterQueue": "research"}, "conditions": [
+  {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2024-03-01T10:04:00Z"},
+  {"type": "Admitted", "status": "True", "lastTransitionTime": "2024-03-01T10:05:00Z"},
+  {"type": "Finished", "status": "True", "lastTransitionTime": "2024-03-01T11:05:00Z"}]}}"""
+KUBERNETES_JOB = """{"apiVersion": "batch/v1", "kind": "Job",
+ "metadata": {"name": "train", "namespace": "team-a", "uid": "1", "creationTimestamp": "2024-03-01T10:00:00Z",
+  "labels": {"kueue.x-k8s.io/queue-name": "main"}},
+ "spec": {"parallelism": 2, "template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 4}}}]}}},
+ "status": {"startTime": "2024-03-01T10:05:00Z", "completionTime": "2024-03-01T11:05:00Z", "conditions": [
+  {"type": "Complete", "status": "True", "lastTransitionTime": "2024-03-01T11:05:00Z"}]}}"""
+
+
+def _kubernetes(case: str, old: str, new: str, column: str | None, word: str, line: int = 2) -> Bad:
+    """Return a list of one workload, which has `new` in place of the first `old`."""
+    assert old in KUBERNETES_WORKLOAD, case
+    text = f'{{"apiVersion": "v1", "items": [\n{KUBERNETES_WORKLOAD.replace(old, new, 1)}]}}'
+    return Bad(f"kubernetes: {case}", text.encode(), line, column, word, "workloads.json")
+
+
 def _slurm_header(case: str, old: str, new: str, column: str, word: str) -> Bad:
     header = SLURM_HEADER.replace(old, new)
     return Bad(case, f"{header}\n{SLURM_JOB}\n".encode(), 1, column, word, "sacct.txt")
 
 
+LIMITS = "spec.podSets.template.spec.containers.resources.limits.nvidia.com/gpu"
 BAD_LOGS = [
     Slurm.bad("slurm: an id of letters", "1019", "abc", "JobID", "an id like 101"),
     Slurm.bad("slurm: a blank id", "1019", "", "JobID", "an id like 101"),
@@ -113,5 +182,45 @@ BAD_LOGS = [
         "named node_num", "cluster_log.csv"),
     Bad("helios: only jobs that never ran", f"{HELIOS_HEADER}\n{HELIOS_JOB}\n".replace(",3600,", ",0,").encode(),
         None, None, "no job that ran", "cluster_log.csv"),
+    ACME.bad("acme: negative GPUs", ",8,128,", ",-8,128,", "gpu_num", "a whole number"),
+    ACME.bad("acme: a zone that is not", "04:50:30+08:00", "04:50:30+99:00", "start_time", "a time like"),
+    ACME.bad("acme: no submission", "2023-03-01 04:50:00+08:00", "", "submit_time", "a time like"),
+    ACME.bad("acme: start too early", "04:50:30", "04:49:30", "start_time", "submission"),
+    ACME.bad("acme: end too early", "04:52:30", "04:50:10", "end_time", "the start"),
+    ACME.bad("acme: a duration in words", ",120,", ",long,", "duration", "a number"),
+    ACME.bad("acme: a field too many", ",Other,", ",Other,x,", None, "14 fields"),
+    OPENB.bad("openb: more than a GPU", ",460,", ",1460,", "gpu_milli", "from 1 to 1,000"),
+    OPENB.bad("openb: nothing of a GPU", ",460,", ",0,", "gpu_milli", "from 1 to 1,000"),
+    OPENB.bad("openb: half a GPU in num_gpu", ",1,460,", ",0.5,460,", "num_gpu", "a whole number"),
+    OPENB.bad("openb: deleted before it ran", ",900,", ",101,", "deletion_time", "the start"),
+    OPENB.bad("openb: scheduled before it came", ",105.0", ",99.0", "scheduled_time", "submission"),
+    OPENB.bad("openb: cores in words", ",6000,", ",six,", "cpu_milli", "a whole number"),
+    OPENB.bad("openb: a date", ",100,900,", ",2020-01-01,900,", "creation_time", "a number"),
+    SPOT.bad("spot: an unknown type", ",HP", ",High", "job_type", "HP or Spot"),
+    SPOT.bad("spot: no workers", ",1,4,", ",1,0,", "worker_num", "a whole number >= 1"),
+    SPOT.bad("spot: negative GPUs", ",1,4,", ",-1,4,", "gpu_request", "a number >= 0"),
+    SPOT.bad("spot: a duration in words", ",100000,", ",long,", "duration", "a number >= 0"),
+    SPOT.bad("spot: a blank submission", ",0,100000,", ",,100000,", "submit_time", "a number >= 0"),
+    _kubernetes("no name", '"name": "train-1", ', "", "metadata.name", "text"),
+    _kubernetes("a name that is a number", '"name": "train-1"', '"name": 7', "metadata.name", "text"),
+    _kubernetes("no kind", ' "kind": "Workload",', "", "kind", "text"),
+    _kubernetes("a day that is not", "2024-03-01T10:05", "2024-02-30T10:05", "start", "a time like"),
+    _kubernetes("a quantity in words", '"4"}, "req', '"four"}, "req', LIMITS, "a quantity"),
+    _kubernetes("a negative quantity", '"4"}, "req', '"-4"}, "req', LIMITS, "a quantity"),
+    _kubernetes("half a pod", '"count": 2', '"count": 1.5', "spec.podSets.count", "a whole number"),
+    _kubernetes("too many pods", '"count": 2', '"count": 99999999', "spec.podSets.count", "to 1,000,000"),
+    _kubernetes("pod sets that are text", '"podSets": [{', '"podSets": "none", "x": [{', "spec.podSets", "a list"),
+    _kubernetes("conditions of numbers", '"conditions": [\n', '"conditions": [1,\n', "status.conditions", "objects"),
+    _kubernetes("not a number", '"count": 2', '"count": NaN', None, "the constant NaN"),
+    _kubernetes("a comma too many", '"count": 2,', '"count": 2,,', None, "no JSON", line=6),
+    _kubernetes("ended before it started", "2024-03-01T11:05", "2024-03-01T10:02", "completionTime", "the start"),
+    Bad("kubernetes: cut short", b'{"apiVersion": "v1", "items": [', 1, None, "the end of the file", "jobs.json"),
+    Bad("kubernetes: no items", b'{"apiVersion": "v1", "items": []}', None, None, "no jobs", "jobs.json"),
+    Bad("kubernetes: two documents", b'{"apiVersion": "v1", "items": []} {}', 1, None, "the end of the file",
+        "jobs.json"),
+    Bad("kubernetes: only pods", b'[{"apiVersion": "v1", "kind": "Pod"}]', None, None,
+        "no job that ran (objects of kind Pod", "jobs.json"),
+    Bad("kubernetes: deep", b'{"apiVersion": "v1", "items": [{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", 1,
+        None, "too deeply", "jobs.json"),
 ]  # fmt: skip
-"""More than sixty files: Slurm, the Standard Workload Format, Helios, and what is no log."""
+"""More than ninety files: Slurm, SWF, Helios, Acme, openb, spot, Kubernetes, and what is no log."""
