@@ -37,6 +37,7 @@ from gpu_cluster_gym.traces._registry import (
 )
 from gpu_cluster_gym.traces._streams import seed_from, stream
 from gpu_cluster_gym.traces._table import TraceError, check, first
+from gpu_cluster_gym.traces._table import records as csv_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,7 @@ __all__ = [
     "asking",
     "available",
     "check",
+    "csv_records",
     "did_you_mean",
     "fill",
     "find",

@@ -166,6 +166,13 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("user", str, "", "user who submitted it"),
     Column("vc", str, "", "virtual cluster it was submitted to"),
+    Column("tenant", str, "", "tenant whose quota its GPUs count against; where a trace lacks it, the vc"),
+    Column(
+        "time_limit_s",
+        float,
+        "s",
+        "limit of duration_s, at which the job is ended; 0 = none",
+    ),
     Column("status", str, "", "how it ended in the log"),
     Column("logged_start_s", float, "s", "its start in the log, on the clock of submit_s", minimum=-np.inf),
     Column(

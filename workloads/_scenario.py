@@ -35,6 +35,8 @@ DUTY_ERROR = 0.25
 batch sizes of one model it is 0.97 (Lucid's runs), while throughput repeats within 3 % (Lucid, tf_cnn_benchmarks)."""
 MEMORY_ERROR = 0.025  # a line over batch sizes fits 38 measured models to 2.5 %
 
+PROPORTIONAL = "proportional"
+
 Split = Literal["train", "validation", "test"]
 
 
@@ -49,6 +51,22 @@ def parts_expected(physics: str) -> str | None:
     wrong = sorted(parts_of(physics) - set(PARTS))
     hints = "".join(did_you_mean(part, (*SETS, *PARTS)) for part in wrong)
     return f"{', '.join(SETS)}, or, joined by commas, {', '.join(PARTS)}{hints}" if wrong else None
+
+
+def quotas_in(text: str) -> dict[str, int] | None:
+    """Return the quotas in a text NAME=GPUS,...; None for a text of another form."""
+    pairs = [pair.rpartition("=") for pair in text.split(",")]
+    if not all(name.strip() and gpus.strip().isdecimal() for name, _, gpus in pairs):
+        return None
+    found = {name.strip(): int(gpus) for name, _, gpus in pairs}
+    return found if len(found) == len(pairs) else None
+
+
+def quotas_expected(quotas: str) -> str | None:
+    """Return the forms of quotas, for an error about a text of another form; None for a valid text."""
+    if quotas == PROPORTIONAL or quotas.endswith(".csv") or quotas_in(quotas) is not None:
+        return None
+    return "proportional, NAME=GPUS,... with each name once, or a file that ends in .csv"
 
 
 class Window(NamedTuple):
@@ -81,6 +99,12 @@ class Rules:
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
     """Handling of a job that does not fit. greedy: skip it; strict: strict FIFO, it blocks the queue; easy: EASY
     backfilling."""
+    quotas: str | None = choice(None, expected=quotas_expected)
+    """GPUs guaranteed to each tenant (column tenant, else vc): proportional (to the GPU time that its jobs ask for),
+    NAME=GPUS,... or a CSV with the columns tenant and gpus. Default: no tenants."""
+    borrowing: Literal["none", "idle", "reclaim"] = "none"
+    """What tenants may do beyond their quotas: none: nothing; idle: use GPUs that no other tenant claims; reclaim: the
+    same, until others need their guaranteed GPUs and take them back by preemption."""
     physics: str = choice("standard", expected=parts_expected)
     """Simulated effects: standard (all that concern jobs on GPUs), exclusive (the classic problem: memory, preemption,
     estimates), all, none, or a list joined by commas of memory, preemption, estimates, sharing, locality, cores,
