@@ -67,9 +67,15 @@ NO_TENANTS = Tenants()
 
 
 def proportional(shares: np.ndarray, gpus: int) -> tuple[int, ...]:
-    """Return whole quotas that add up to a number of GPUs, in proportion to shares, by largest remainders."""
-    exact = shares / shares.sum() * gpus
-    quotas = np.floor(exact).astype(int)
-    missing = gpus - quotas.sum()
-    quotas[np.argsort(-(exact - quotas), kind="stable")[:missing]] += 1
+    """Return quotas of at least one GPU that add up to a number of GPUs, in proportion to shares as far as possible.
+
+    One GPU after another goes to the tenant with the smallest quota in relation to its share, of equals to the first.
+    ValueError for more tenants than GPUs.
+    """
+    if len(shares) > gpus:
+        raise ValueError(f"{len(shares):,} tenants cannot each have one of {gpus:,} GPUs: name their quotas")
+    quotas = np.ones(len(shares), int)
+    relative = shares / shares.sum()
+    for _ in range(gpus - len(shares)):
+        quotas[np.argmax(relative / quotas)] += 1
     return tuple(quotas.tolist())

@@ -17,6 +17,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     BY_ORDER,
     EASY,
     ESTIMATE,
+    IDLE,
     IF_IT_PAYS,
     LEVEL,
     MAX_BLOCKED_CLASSES,
@@ -25,6 +26,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     NO_BORROWING,
     NOBODY,
     PAUSING,
+    RECLAIM,
     ROUNDING,
     RUNNING,
     STRICT,
@@ -116,6 +118,9 @@ def ticks_change_nothing(s, acted):
     Without preemption what does not fit now fits only after an event, but for EASY: its reservation moves with jobs
     that exceed their estimates. With preemption keys must be constant between events, and nothing be in motion.
     """
+    # A tenant takes GPUs back at any instant. A job that a claim kept back may start as soon as the claim is met.
+    if s.borrowing == RECLAIM or (s.borrowing == IDLE and acted > 0):
+        return False
     if s.preempt == NEVER:
         return s.discipline != EASY
     return s.preempt == BY_ORDER and s.key in (SUBMIT, ESTIMATE, LEVEL) and acted == 0
@@ -331,6 +336,14 @@ def settle_before(s, job, num_candidates, num_victims):
 
 
 @compiled
+def is_over_limit(s, jobs, job):
+    """Return whether a tenant's quota, or a pause at this instant, keeps a queued job from being granted GPUs."""
+    if s.num_tenants == 0:
+        return False
+    return s.pass_gpus + jobs[job].num_gpus > s.pass_limit or s.last_action_instant[job] == s.instant
+
+
+@compiled
 def walk_grants(s, jobs, num_candidates, num_granted, num_victims, given):
     """Grant GPUs in key order; return the numbers of granted queued jobs, of victims, and of their GPUs.
 
@@ -345,7 +358,7 @@ def walk_grants(s, jobs, num_candidates, num_granted, num_victims, given):
         num_candidates, num_victims = settle_before(s, job, num_candidates, num_victims)
         # Under `strict` a running job that loses its GPUs counts as the first that cannot be granted.
         closed |= num_victims > before and s.discipline == STRICT
-        refused = closed or (s.num_tenants > 0 and s.pass_gpus + jobs[job].num_gpus > s.pass_limit)
+        refused = closed or is_over_limit(s, jobs, job)
         where, end = (NOBODY, given) if refused else grant(s, jobs, job, given)
         if where != NOBODY:
             dequeue(s, jobs, job)
