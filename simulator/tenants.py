@@ -41,7 +41,9 @@ class Tenants:
         if len(self.names) > MAX_TENANTS:
             raise ValueError(f"{len(self.names):,} tenants: at most {MAX_TENANTS} (merge the smallest)")
         if placement == "pooled":
-            raise ValueError("placement pooled knows no tenants: choose another placement, or drop the quotas")
+            raise ValueError(
+                "placement pooled knows no tenants: choose another placement, or drop the quotas"
+            )
         if sum(self.quotas) > cluster_gpus:
             raise ValueError(
                 f"quotas guarantee {sum(self.quotas):,} GPUs, but the cluster has {cluster_gpus:,}: lower them"

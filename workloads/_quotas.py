@@ -25,7 +25,9 @@ def owners_of(table: pd.DataFrame) -> np.ndarray:
         if column in table:
             names: np.ndarray = table[column].astype(str).to_numpy()
             return names
-    raise ValueError("quotas require tenants, but the jobs have neither a column tenant nor vc: add one, or drop quotas")
+    raise ValueError(
+        "quotas require tenants, but the jobs have neither a column tenant nor vc: add one, or drop quotas"
+    )
 
 
 def guaranteed(table: pd.DataFrame, quotas: str | None, gpus: int) -> dict[str, int]:
@@ -42,10 +44,14 @@ def guaranteed(table: pd.DataFrame, quotas: str | None, gpus: int) -> dict[str, 
         number = by_first_submission(names)
         shares = np.bincount(number, area)
         first = dict(zip(number.tolist(), names.tolist(), strict=True))
-        return dict(zip((first[each] for each in range(len(shares))), proportional(shares, gpus), strict=True))
+        return dict(
+            zip((first[each] for each in range(len(shares))), proportional(shares, gpus), strict=True)
+        )
     found = from_csv(quotas) if quotas.endswith(".csv") else quotas_in(quotas) or {}
     if not found.keys() & set(names):
-        raise ValueError(f"quotas {quotas}: none of these tenants has a job; tenants with jobs are {_some(names)}")
+        raise ValueError(
+            f"quotas {quotas}: none of these tenants has a job; tenants with jobs are {_some(names)}"
+        )
     return found
 
 
@@ -61,7 +67,9 @@ def from_csv(file: str) -> dict[str, int]:
     _, header = next(rows)
     for name in ("tenant", "gpus"):
         if header.count(name) != 1:
-            raise TraceError(file, 1, name, f"{header.count(name)} columns of this name", "each of tenant and gpus once")
+            raise TraceError(
+                file, 1, name, f"{header.count(name)} columns of this name", "each of tenant and gpus once"
+            )
     tenant, gpus = header.index("tenant"), header.index("gpus")
     found: dict[str, int] = {}
     for line, row in rows:
@@ -93,7 +101,9 @@ def cut_at_limits(table: pd.DataFrame) -> pd.DataFrame:
         return table
     limit_s = table["time_limit_s"].where(table["time_limit_s"] > 0, np.inf)
     ended = (table["duration_s"] > limit_s).sum()
-    present = [name for name in ("duration_s", "profiled_duration_s", "predicted_duration_s") if name in table]
+    present = [
+        name for name in ("duration_s", "profiled_duration_s", "predicted_duration_s") if name in table
+    ]
     cut = table.assign(**{name: np.minimum(table[name], limit_s) for name in present})
     note = [f"jobs ended at their time limit: {ended:,}"] if ended else []
     cut.attrs = {**table.attrs, "notes": [*table.attrs.get("notes", []), *note]}

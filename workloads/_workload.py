@@ -20,9 +20,9 @@ from gpu_cluster_gym.simulator.cluster import Cluster, cluster
 from gpu_cluster_gym.simulator.jobs import gives_out_cores, jobs_array
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
 from gpu_cluster_gym.simulator.physics import Physics, acting
-from gpu_cluster_gym.workloads._scenario import FULL_TRACE, Scenario, Window
 from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants
 from gpu_cluster_gym.workloads._quotas import cut_at_limits, guaranteed, tenants_of
+from gpu_cluster_gym.workloads._scenario import FULL_TRACE, Scenario, Window
 from gpu_cluster_gym.workloads._shifts import describe_shift, parsed, with_arrivals
 
 if TYPE_CHECKING:

@@ -130,7 +130,7 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
 
 
 def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
-    """Assign request classes (GPUs, cores, memory level, tenant), by first submission, and a stretch of the queue to each."""
+    """Assign request classes (GPUs, cores, memory, tenant), by first submission, and a stretch of the queue to each."""
     level = np.searchsorted(s.level_memory[: s.num_levels], jobs["gpu_memory_gib"])
     if s.cpu_limited:
         jobs["cores_each"] = np.maximum(jobs["cores_each"], MIN_CORES)

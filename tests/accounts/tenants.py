@@ -109,7 +109,9 @@ class TenantSimulation(Simulation):
 
     def request_class(self, p: Progress) -> tuple[object, ...]:
         """Return what jobs have in common that are refused together: GPUs, nodes that hold them, tenant."""
-        holds = tuple(node.gpu_memory_gib >= p.job.gpu_memory_gib or not self.rules.memory for node in self.nodes)
+        holds = tuple(
+            node.gpu_memory_gib >= p.job.gpu_memory_gib or not self.rules.memory for node in self.nodes
+        )
         return p.job.num_gpus, holds, self.tenant(p)
 
     def walk(self) -> None:
@@ -137,7 +139,7 @@ class TenantSimulation(Simulation):
                 self.start(p, gpus)
 
     def start_up_to_heads(self) -> list[Progress]:
-        """Start in order what does, of each tenant up to its head, the first that does not; return the heads in order."""
+        """Start in order, of each tenant up to its head, the first that does not start; return the heads in order."""
         heads: dict[int, Progress] = {}
         for p in self.in_order(self.those("queued")):
             if self.tenant(p) in heads:
@@ -177,7 +179,9 @@ class TenantSimulation(Simulation):
         for shadow in sorted(set(ends.values())):
             gone = [self.all[i] for i, end in ends.items() if end <= shadow]
             free_then = self.free().union(*(r.gpus for r in gone))
-            held_then = self.held(tenant, *HOLDING) - sum(len(r.gpus) for r in gone if self.tenant(r) == tenant)
+            held_then = self.held(tenant, *HOLDING) - sum(
+                len(r.gpus) for r in gone if self.tenant(r) == tenant
+            )
             has_quota = not binds or held_then + head.job.num_gpus <= quota
             if has_quota and self.place(head.job, free_then) is not None:
                 has_quota = not binds or held_then + head.job.num_gpus + p.job.num_gpus <= quota
@@ -222,15 +226,13 @@ class TenantSimulation(Simulation):
         fresh = [p for p in self.of(tenant, "running") if self.started_at[p.index] == self.now]
         count = self.held(tenant, "loading") + sum(len(p.gpus) for p in fresh)
         old = [p for p in self.of(tenant, "running") if p not in fresh]
-        refused = False
+        refused, strict = False, self.rules.discipline == "strict"
         for p in self.in_order(old + self.of(tenant, "queued")):
             if p.phase == "running":
                 within = self.quotas.borrowing != "none" or count + p.job.num_gpus <= limit
                 gpus = p.gpus if within and not p.gpus & granted else None
                 to_pause += [p] if gpus is None else []
-            elif self.was_paused_now(p) or count + p.job.num_gpus > limit:
-                gpus = None
-            elif refused and self.rules.discipline == "strict":
+            elif self.was_paused_now(p) or count + p.job.num_gpus > limit or (refused and strict):
                 gpus = None
             else:
                 free, pausing = self.free(), self.gpus_of("pausing")
@@ -247,7 +249,7 @@ class TenantSimulation(Simulation):
     # Reclaim.
 
     def reclaim(self) -> None:
-        """Pause borrowers' jobs, the last started first, for queued jobs within their tenants' quotas, by submission."""
+        """Pause borrowers' jobs, the last started first, for queued jobs within their quotas, by submission."""
         available = self.free() | self.gpus_of("pausing")
         tenants = range(len(self.quotas.gpus))
         rest = [self.rest(tenant) for tenant in tenants]

@@ -67,7 +67,10 @@ PHYSICS: Group = (
 """Physics of the episode, constant throughout."""
 
 CHANCE: Group = (
-    ("endless", "i8"),  # why no time passes any more: 0, FAILING, PAUSED_TIME, STALLED, INTERRUPTED or OVER_QUOTA
+    (
+        "endless",
+        "i8",
+    ),  # why no time passes any more: 0, FAILING, PAUSED_TIME, STALLED, INTERRUPTED or OVER_QUOTA
     ("next_closing", "f8"),  # s; next change of any node
     ("next_opening", "f8"),  # s; next change of a closed node: going down or coming up
     ("busy_until", "f8"),  # s; last submission, up to which busy GPU time is counted

@@ -122,7 +122,7 @@ def give_up(s, job, sign):
 
 @compiled
 def add_victims(s, jobs, job, first):
-    """Append victims to `victims[first:]` until a job finds a place; return the end of the list, -1 if it finds none."""
+    """Append victims to `victims[first:]` until a job finds a place; return the end of the list, -1 without a place."""
     end = first
     fits = False
     while not fits:

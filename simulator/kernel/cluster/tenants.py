@@ -71,7 +71,7 @@ def most_gpus(s, jobs, job):
 
 @compiled
 def may_begin(s, jobs, job):
-    """Return whether a queued job may take free GPUs now: it was not paused at this instant, and its quota allows it."""
+    """Return whether a queued job may take free GPUs: its quota allows it, and it was not paused at this instant."""
     return s.num_tenants == 0 or (
         s.last_action_instant[job] != s.instant and may_take(s, jobs, job, jobs[job].num_gpus)
     )
@@ -154,7 +154,7 @@ def first_head(s):
 
 @compiled
 def set_limits(s, jobs):
-    """Set what a preemptive pass may grant each tenant: its quota, or all it holds if it borrows and nobody has a claim.
+    """Set what a pass may grant each tenant: its quota, or all it holds if it borrows and no other tenant has a claim.
 
     `tenant_kept` are the GPUs that it holds, except by pausing jobs.
     """

@@ -139,9 +139,9 @@ def walk_queue(s, jobs):
     job = first_open(s)
     while job != NOBODY:
         if not start(s, jobs, job):
+            if s.discipline == STRICT and s.num_tenants == 0:
+                return
             if s.discipline == STRICT:
-                if s.num_tenants == 0:
-                    return
                 close_tenant(s, s.tenant[job])  # each tenant has a queue of its own
             s.exhausted[jobs[job].request_class] = 1
         job = first_open(s)
@@ -399,6 +399,12 @@ def has_its_cores(s, jobs, job, gpus, node):
 
 
 @compiled
+def may_start_there(s, jobs, job, gpus, node):
+    """Return whether a granted job whose GPUs are free may start: it has its cores, and its quota allows it."""
+    return has_its_cores(s, jobs, job, gpus, node) and may_take(s, jobs, job, jobs[job].num_gpus)
+
+
+@compiled
 def carry_out(s, jobs, num_granted, num_victims):
     """Pause the victims, then start granted jobs whose GPUs and cores are all free; the others stay queued."""
     # Granted jobs left the queue during the pass; those that cannot start yet stay queued.
@@ -410,8 +416,7 @@ def carry_out(s, jobs, num_granted, num_victims):
         job = s.granted[k]
         where = s.granted_from[k]
         gpus = s.gpus[where : where + jobs[job].num_gpus]
-        startable = all_free(s, gpus) and has_its_cores(s, jobs, job, gpus, where)
-        if startable and may_take(s, jobs, job, jobs[job].num_gpus):
+        if all_free(s, gpus) and may_start_there(s, jobs, job, gpus, where):
             start_on(s, jobs, job, gpus, jobs[job].cores_each, where)
 
 

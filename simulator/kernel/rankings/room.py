@@ -37,7 +37,7 @@ class Pool(NamedTuple):
     left: tie-breaker of each job; among equal sets the one with the largest sum is taken.
     cores: cores of each node available without a pause; infinity if they do not matter.
     awaits: whether GPUs that pauses in flight will free may be taken.
-    most: number of GPUs that neither a job of the pool nor, while pausing, a job of the tenant holds, at most to be taken.
+    most: maximum number of GPUs to take that are held neither by the pool nor by the tenant's pausing jobs.
     tenant: whose GPUs these are to be.
     """
 
@@ -446,7 +446,7 @@ def wait_of(s, jobs, job):
 
 @allocating
 def wait_for_quota(s, jobs, job):
-    """Return the estimated seconds until a job's tenant holds so little that the job is within its quota, or may borrow."""
+    """Return the estimated seconds until a job is within its tenant's quota; 0 with borrowing."""
     excess = jobs[job].num_gpus - most_gpus(s, jobs, job)
     if excess <= 0 or s.num_tenants == 0 or s.borrowing != NO_BORROWING:
         return 0.0
@@ -487,7 +487,11 @@ def first_blocked(states, e, jobs, some):
         return NOBODY, least, np.inf
     for gpu in range(s.num_gpus):
         job = s.reserved_for[gpu]
-        if job >= 0 and s.tenant[job] == s.tenant[first] and comes_before(effort_of(s, jobs, job), job, least, first):
+        if (
+            job >= 0
+            and s.tenant[job] == s.tenant[first]
+            and comes_before(effort_of(s, jobs, job), job, least, first)
+        ):
             return NOBODY, least, np.inf
     return first, least, wait_of(s, jobs, first)
 

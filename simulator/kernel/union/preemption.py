@@ -336,7 +336,9 @@ def find_multi_node_displacement(s, jobs, m, job):
         offered[other] = may_be_evicted(s, m, job, other) and is_alone(s, other)
         cost[other] = victim_cost(s, jobs, m, other, m.left_s[job], min(s.width[other] / wanted, 1.0))
     each = cores_of_servers(s.servers[job], s.workers[job], s.width[job])
-    pool = Pool(offered, cost, m.left_s, cores_to_serve(s, each), False, most_gpus(s, jobs, job), s.tenant[job])
+    pool = Pool(
+        offered, cost, m.left_s, cores_to_serve(s, each), False, most_gpus(s, jobs, job), s.tenant[job]
+    )
     count = find_room(s, pool, holding_nodes(s, jobs, job), wanted, each, m.victims, m.chosen)[0]
     if count <= 0:
         return 0.0

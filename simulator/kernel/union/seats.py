@@ -307,7 +307,7 @@ def slowdown_without(s, jobs, m, job, gpu, evicted):
 
 @compiled
 def may_be_evicted(s, m, job, other):
-    """Return whether an active job may be paused for another of its tenant: it has longer to go, and ran for `settled`."""
+    """Return whether an active job may be paused for another: longer to go, has run for `settled`, of its tenant."""
     return m.evictable_s[other] > m.own_left_s and other != job and may_be_displaced_for(s, other, job)
 
 
