@@ -1,4 +1,4 @@
-"""Run a command: `gpu-cluster-gym train`, `gpu-cluster-gym evaluate` or `gpu-cluster-gym plot`."""
+"""Run a command: `gpu-cluster-gym train`, `evaluate`, `describe` or `plot`."""
 
 import sys
 from collections.abc import Sequence
@@ -7,6 +7,10 @@ from importlib import import_module
 COMMANDS = {
     "train": ("gpu_cluster_gym.train_agent", "train an agent by reinforcement learning"),
     "evaluate": ("gpu_cluster_gym.evaluate", "score scheduling policies on the same workloads"),
+    "describe": (
+        "gpu_cluster_gym.evaluation.describe",
+        "describe a log: load, widths, run times, waits, tenants",
+    ),
     "plot": ("gpu_cluster_gym.evaluation.plot.__main__", "draw figures of a run folder"),
 }
 """The module of each command, and its purpose."""

@@ -15,7 +15,7 @@ from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import processors, progress, working
 from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
-from gpu_cluster_gym.workloads import Scenario
+from gpu_cluster_gym.workloads import Scenario, with_physics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
 
 EXAMPLES = """Examples:
-  python evaluate.py --policy xion                 next to fifo, sjf, srtf, las
+  python evaluate.py --policy xion                 next to fifo, srtf ...
   python evaluate.py --policy all --workload quick      all policies
   python evaluate.py --policy mylab.mine:policy         your own policy
   python evaluate.py --policy srtf --full-trace --trace-file jobs.csv
@@ -47,7 +47,12 @@ class Evaluation:
     policy: tuple[str, ...] = ()
     """Policies: a module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the pretrained agent for the
     workload, or the general one), the folder of an agent, module:attribute, or lookahead:NAME for look-ahead based on
-    NAME. Several are compared with the first; a single one is compared with fifo, next to sjf, srtf and las."""
+    NAME. Several are compared with the first; a single one is compared with fifo, next to fifo_strict, easy, sjf, srtf
+    and las. Every table of windows has two floors: agents that choose random_legal and first_legal actions."""
+    no_floors: bool = False
+    """Leave out the rows random_legal and first_legal."""
+    wide: bool = False
+    """Print all metrics; by default the ratio and four metrics. The run folder has all of them in any case."""
     protocol: tuple[str, ...] = ()
     """Trained agents to compare with a fixed set of policies and those of --policy, on held-out windows and under
     shifts: the folder of a run of train_agent.py, with all its seeds, or a module:attribute for each seed. Windows are
@@ -104,8 +109,11 @@ def work(args: Sequence[str]) -> None:
     if evaluation.audit:
         audit(evaluation)
         return
+    found: Sequence[Candidate] = ()
     if evaluation.protocol:
         evaluation, found = candidates_of(evaluation, choices.asked_for(args, Evaluation))
+    evaluation = replace(evaluation, scenario=with_physics(evaluation.scenario))
+    if evaluation.protocol:
         what, fill = judgement(evaluation, found)
     elif evaluation.paper:
         what, fill = reproduction(evaluation)
@@ -303,7 +311,8 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     """Return the policies to score by name, and the name of the reference."""
     from gpu_cluster_gym.agents.resolve import in_table
 
-    found = in_table(evaluation.policy, evaluation.scenario, evaluation.workload)
+    floors = not evaluation.no_floors
+    found = in_table(evaluation.policy, evaluation.scenario, evaluation.workload, floors=floors)
     print_notes(evaluation)
     return found
 
@@ -339,6 +348,7 @@ def evaluate(
 
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     read = table_notes.trace_notes(workloads) if evaluation.scenario.trace_file else []
+    read += table_notes.parts_off(evaluation.scenario)
     out.print(*heading[:2], *read, sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     makers = begun(evaluation, workloads, folder).keeping(makers)
@@ -361,7 +371,7 @@ def evaluate(
     if "all" in evaluation.policy:
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
     run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
-    out.print("", table.table(summaries, bounds, reference), "")
+    out.print("", table.table(summaries, bounds, reference, wide=evaluation.wide), "")
     found = (searched(policy, evaluation.scenario, evaluation.workload) for policy in evaluation.policy)
     notes = [*dict.fromkeys(each.description for each in found if each)]
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})

@@ -19,7 +19,7 @@ from gpu_cluster_gym.evaluation.command import processors, progress
 from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import check, choice, flag
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
-from gpu_cluster_gym.workloads import Scenario, Split
+from gpu_cluster_gym.workloads import Scenario, Split, with_physics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,9 +140,13 @@ def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
 
 
 def resolved(run: Run) -> Run:
-    """Return the choices with the absolute path of --init-from; ValueError for options that exclude each other."""
+    """Return the choices with the absolute path of --init-from, and physics spelt out where it is what the log holds.
+
+    ValueError for options that exclude each other, or an unreadable log.
+    """
     from gpu_cluster_gym.agents.learn import learner_of
 
+    run = replace(run, scenario=with_physics(run.scenario))
     training = learner_of(run.scenario, run.training).training
     if not isinstance(training, SteerTraining | MovesTraining):
         return run

@@ -18,9 +18,11 @@ from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.checkpoint import policy_of
 from gpu_cluster_gym.agents.initialization import constant_policy
 from gpu_cluster_gym.agents.training import SteerTraining
+from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.comparison import (
+    ESTIMATOR,
     PROFILE_RATIOS,
     AgentComparison,
     Comparison,
@@ -56,7 +58,7 @@ LADDER = (
     "union",
     "srtf_oracle",
 )
-"""Policies that agents are compared with, where the scenario has their lever; the last is an oracle."""
+"""Policies that agents are compared with, beside the floors, where their lever is present; the last is an oracle."""
 START, KNOWING = "union", "union_oracle"
 """The reference, and the same with true run times."""
 MEAN_ACTION = "mean_action"
@@ -199,7 +201,10 @@ class Judging:
             for k, each in enumerate(found)
             if each.mean_action
         }
-        others = {name: baselines.load(name) for name in LADDER if not lever_off(name, workloads)}
+        others: dict[str, Policy | type] = {
+            name: baselines.load(name) for name in LADDER if not lever_off(name, workloads)
+        }
+        others |= FLOORS
         for each in baselines.found_for(workload_like(scenario), with_history=scenario.with_history):
             others[each.label] = baselines.load(each)
         self.others: Made = {
@@ -299,7 +304,8 @@ def lines(found: Judged, count: int) -> Iterator[str]:
         )
     yield ""
     narrow = "; too few windows for reliable intervals" if windows < FULL_WINDOWS else ""
-    yield f"JCT ratio: mean JCT of {of} / that of the policy on {windows} test windows; below 1 is better{narrow}."
+    yield f"JCT ratio: mean JCT of {of} / that of the policy on {windows} test windows, {ESTIMATOR};"
+    yield f"below 1 is better{narrow}."
     yield f"Mean JCT of {of} / a lower bound for any schedule: {interval(found.to_bound)}."
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import load_policy, shipped_policy
 from gpu_cluster_gym.agents.pretrained import shipped_for
+from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.traces import unknown
@@ -20,25 +21,27 @@ if TYPE_CHECKING:
 ALL, PPO = "all", "ppo"
 AHEAD = "lookahead:"
 """Prefix of the name of a policy on which look-ahead is based."""
-OTHERS = (ALL, "tuned", "tuned:NAME", "constants", PPO, f"{AHEAD}NAME", "package.module:attribute")
-BASELINES = ("fifo", "sjf", "srtf", "las")
-"""Policies that a single policy is compared with, except on a single episode."""
+OTHERS = (*FLOORS, ALL, "tuned", "tuned:NAME", "constants", PPO, f"{AHEAD}NAME", "package.module:attribute")
+BASELINES = ("fifo", "fifo_strict", "easy", "sjf", "srtf", "las")
+"""Policies that a single policy is compared with, except on a single episode; the first is the yardstick."""
 Table = dict[str, "Policy | type"]
 
 
-def in_table(names: Sequence[str], scenario: Scenario, workload: str | None = None) -> tuple[Table, str]:
+def in_table(
+    names: Sequence[str], scenario: Scenario, workload: str | None = None, *, floors: bool = True
+) -> tuple[Table, str]:
     """Return the policies of a table by name, and the name of the reference.
 
     A single policy is accompanied by the policies it is based on and by `BASELINES`; for several, see `each_once`.
+    floors: whether `FLOORS` are added, except on a single episode, which may have a hundred thousand jobs.
     """
     found = each_once(names, scenario, workload)
-    if ALL in names:
-        return found, BASELINES[0]
-    if len(names) > 1 or scenario.full_trace:
-        return found, next(iter(found))
-    others = (*based_on(names[0], scenario, workload), *BASELINES)
+    alone = len(names) == 1 and ALL not in names and not scenario.full_trace
+    others = (*based_on(names[0], scenario, workload), *BASELINES) if alone else ()
+    others += tuple(FLOORS) if floors and not scenario.full_trace else ()
     compared = dict(load(name, scenario, workload) for name in others)
-    return found | {name: other for name, other in compared.items() if name not in found}, BASELINES[0]
+    reference = BASELINES[0] if alone or ALL in names else next(iter(found))
+    return found | {name: other for name, other in compared.items() if name not in found}, reference
 
 
 def each_once(names: Sequence[str], scenario: Scenario, workload: str | None = None) -> Table:
@@ -93,6 +96,8 @@ def load(policy: str, scenario: Scenario, workload: str | None = None) -> "tuple
         return PPO, shipped_policy(workload_like(scenario))[0]
     if is_folder(policy):
         return run_folder.agent_name(folder_of(policy)), load_policy(folder_of(policy))
+    if policy in FLOORS:
+        return policy, FLOORS[policy]
     known = baselines.names()
     if ":" not in policy and policy not in known:
         raise ValueError(unknown("policy", policy, (*known, *OTHERS, "the folder of an agent")))

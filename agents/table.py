@@ -10,6 +10,7 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.checkpoint import policy_of
 from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.training import CONSTANTS, UNION, MovesTraining, SteerTraining, Training
+from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.steer import TRUSTS
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare_agents
@@ -23,7 +24,7 @@ START, MEAN_ACTION, WITHOUT_HISTORY, INITIAL = "start", "mean_action", "without_
 """Rows of the table: the reference, the agent's constant-action policy, `union` without the history of finished jobs,
 and the initial agent where it is neither `union` nor constants."""
 BASELINES = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
-"""Policies that are always in the table, with default settings."""
+"""Policies that are always in the table, with default settings; the floors too."""
 
 
 class Trained(NamedTuple):
@@ -55,7 +56,7 @@ def in_table(
     known = baselines.best_constants(trained_on, with_history=scenario.with_history)
     if known and (steers or init_from(training) == CONSTANTS):
         found[CONSTANTS] = baselines.load(known)
-    return found | {name: baselines.load(name) for name in BASELINES}
+    return found | {name: baselines.load(name) for name in BASELINES} | FLOORS
 
 
 def init_from(training: Training) -> str:

@@ -25,7 +25,7 @@ START, CONSTANTS = "start", "constants"
 SHIFTED_SHARE = 5
 """Divisor of the number of windows under a shift: all shifts together weigh somewhat more than the plain workload."""
 BLOCK = 1_000_000  # offset of window numbers between workloads
-STALLED = Comparison(math.inf, math.inf, math.inf, math.inf, math.inf, 0, 0)
+STALLED = Comparison(math.inf, math.inf, math.inf, 0, 0)
 SHOWN = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share")
 
 

@@ -96,7 +96,7 @@ def constants(workload: str, *, with_history: bool = False) -> Constants:
         )
     with_history = with_history and (CONSTANTS / f"{workload}{WITH_HISTORY}.json").exists()
     found = _constants(workload + WITH_HISTORY * with_history)
-    under = f" under --physics {found['physics']}" if found["physics"] != named(workload).physics else ""
+    under = f" under --physics {found['physics']}" if found["physics"] != named(workload).physics_name else ""
     of = f"{workload}{under}{' with history' * with_history}"
     source = f"found on training windows of {of} in {found['episodes']:,} simulated episodes"
     return Constants("union", found["weights"], source + EARLIER * (found["streams"] != VERSION))

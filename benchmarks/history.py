@@ -229,7 +229,9 @@ def write(name: str, scenario: Scenario, count: int) -> pd.Series:
 
     loads = windows(scenario, "train", count)
     rows = pd.concat([written_down(load, baselines.make(baselines.load(RECORDING_POLICY))) for load in loads])
-    source = f"{count} training windows of {name}, physics {scenario.physics}, played by {RECORDING_POLICY}"
+    source = (
+        f"{count} training windows of {name}, physics {scenario.physics_name}, played by {RECORDING_POLICY}"
+    )
     fitted = fit(rows, source, cores="cores" in scenario.parts)
     fitted.history.write(PREDICTORS / f"{name}.json")
     return pd.Series(fitted.figures)

@@ -35,7 +35,7 @@ def document(agent: Agent, noted: dict[str, Any], workload: str) -> dict[str, An
     return {
         "command": command(training, workload, scenario.run_time_predictor),
         **(several if training.extra_workloads else {"workload": workload}),
-        "physics": None if training.extra_workloads else scenario.physics,
+        "physics": None if training.extra_workloads else scenario.physics_name,
         "with_history": scenario.run_time_predictor is not None,
         "seed": training.learning_seed,
         "streams": VERSION,

@@ -175,7 +175,7 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         method(training, shipped, scenario.jobs),
         "",
         f"- Trained on: {', '.join(f'`{each}`' for each in trained_on)}; physics: "
-        f"{scenario.physics if len(trained_on) == 1 else 'that of each'}; {training.windows} training windows each"
+        f"{scenario.physics_name if len(trained_on) == 1 else 'that of each'}; {training.windows} training windows each"
         f"{SHIFTED * with_shifts}.",
         f"- {shipped.steps:,} steps, {duration(shipped.minutes)} on a shared machine, "
         f"learning seed {training.learning_seed}; commit {shipped.commit}.",

@@ -29,10 +29,11 @@ Illegal = Literal["raise", "first_legal"]
 MaskIn = Literal["info", "observation"]
 """Place of the action mask: in the info only, or also in the observation."""
 FINAL_INFO = ("mean_jct_s", "jct_ratio")
-QUANTITIES = ("job_seconds", "gain", "advantage")
+QUANTITIES = ("job_seconds", "gain", "advantage", "slowdown")
 """Quantities of a step that a reward may use, see `envs.rewards`."""
 
 PERCENT = 100.0
+LEAST_RUN_S = 10.0  # in the slowdown, as in `evaluation.metrics`
 GROUP = 4  # environments of `moves` and `steer` that a thread steps before it takes others
 LOAD_SPACE = Box(LOWEST, HIGHEST, (len(LOAD),), np.float32)
 CRITIC_SPACE = Box(LOWEST, HIGHEST, (len(CRITIC),), np.float32)
@@ -92,6 +93,7 @@ class Batch(ABC):
         self.agrees = np.zeros(count, bool)
         self.terminated, self.truncated, self.over = (np.zeros(count, bool) for _ in range(3))
         self.num_illegal = np.zeros(count, np.int64)
+        self._slowdown = np.zeros(count)  # so far, in this episode
 
     def refuse_several_sizes(self) -> None:
         """Raise ValueError unless the records of all windows have the same size."""
@@ -109,7 +111,7 @@ class Batch(ABC):
         """Begin a window, by its index, in one environment, and advance to its first decision."""
         prepared = self.windows[window]
         self.window[e] = window
-        self.elapsed_s[e], self.agrees[e], self.num_illegal[e] = 0.0, False, 0
+        self.elapsed_s[e], self.agrees[e], self.num_illegal[e], self._slowdown[e] = 0.0, False, 0, 0.0
         self.terminated[e] = self.truncated[e] = self.over[e] = False
         finish = prepared.reference_finish_s
         self.finish[e, : len(finish)], self.finish[e, len(finish) :] = finish, 0.0
@@ -138,9 +140,22 @@ class Batch(ABC):
                 given[name] = advantage
             elif name == "job_seconds":
                 given[name] = self._in_units(job_seconds_after - job_seconds)
+            elif name == "slowdown":
+                before, self._slowdown = self._slowdown, self._slowdown_until(now_s)
+                given[name] = self._slowdown - before
             else:
                 given[name] = self._gain(began_s, now_s, job_seconds_after - job_seconds)
         self.rewards = np.where(live, self._reward(**given), 0.0)
+
+    def _slowdown_until(self, time_s: np.ndarray) -> np.ndarray:
+        """Return the mean slowdown of the jobs of each environment as gathered up to a time: float64 (N,)."""
+        jobs, states = self.jobs, self.states[: self.count]
+        width, count = jobs.shape[1], states["num_jobs"][:, np.newaxis]
+        finish_s = np.nan_to_num(states["finish_s"][:, :width], nan=np.inf)
+        present_s = np.minimum(time_s[:, np.newaxis], finish_s) - jobs["submit_s"]
+        each = np.maximum(present_s, 0.0) / np.maximum(jobs["duration_s"], LEAST_RUN_S)
+        mean: np.ndarray = np.where(np.arange(width) < count, each, 0.0).sum(axis=1) / count[:, 0]
+        return mean
 
     def _legal(self, actions: np.ndarray) -> np.ndarray:
         """Return the actions, with illegal ones replaced by the first legal action if allowed; else ValueError."""

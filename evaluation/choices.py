@@ -49,9 +49,8 @@ def workload_like(scenario: Scenario) -> str | None:
 
 
 def _spelt_out(scenario: Scenario) -> Scenario:
-    return replace(
-        scenario, trace=scenario.trace_name, cluster=scenario.cluster_name, seed=0, run_time_predictor=None
-    )
+    named_alike = {name: getattr(scenario, f"{name}_name") for name in ("trace", "cluster", "physics")}
+    return replace(scenario, **named_alike, seed=0, run_time_predictor=None)
 
 
 WORKLOAD = {"workload": Preset("scenario", named, workload_like, keeps=("seed", "run_time_predictor"))}

@@ -27,6 +27,8 @@ ADDITIONAL = {
         "tuned": "The policy that did best in a search on the workload's training windows; tuned:NAME for one policy.",
         "constants": "union with the weights found by a search for the workload.",
         "lookahead:NAME": "Look-ahead on top of union, constants, ppo or the folder of a steering agent.",
+        "random_legal": "Random legal actions of the default environment; a floor in every table.",
+        "first_legal": "The first legal action of the default environment; a floor in every table.",
         "all": "Every policy above except lookahead, which takes seconds to minutes per window.",
         "module:attribute": "A policy of your own.",
     }

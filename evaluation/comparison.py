@@ -18,6 +18,9 @@ CONFIDENCE = 0.95
 
 RESAMPLES = 9_999
 
+ESTIMATOR = "mean of the windows' ratios"
+"""The estimator of every ratio to another policy's metric, in words: windows weigh alike, however long they are."""
+
 
 class Interval(NamedTuple):
     """A mean ratio and its 95 % interval; the limits are NaN for a single window or agent."""
@@ -38,17 +41,13 @@ class Estimate(NamedTuple):
 class Comparison(NamedTuple):
     """Comparison of a policy with a reference by ratios policy / reference: below 1 the policy is better.
 
-    ratio: mean over windows of each window's ratio. low, high: its 95 % interval.
-    geometric_mean: of the windows' ratios.
-    ratio_of_means: ratio of the two means over windows, in which windows with long JCTs weigh more.
+    ratio: `ESTIMATOR`. low, high: its 95 % interval.
     wins: number of windows with a ratio below 1. windows: number of windows.
     """
 
     ratio: float
     low: float
     high: float
-    geometric_mean: float
-    ratio_of_means: float
     wins: int
     windows: int
 
@@ -62,15 +61,12 @@ def compare(
     is the percentile bootstrap over windows. It is NaN for one window, and a few percent too narrow for fewer than 20.
     ValueError unless both summaries have the same windows and seeds, each once.
     """
-    ours, theirs, _ = pair = _paired(policy, reference, number)
-    ratios = _ratios(pair)
+    ratios = _ratios(_paired(policy, reference, number))
     low, high = _limits(ratios[np.newaxis], seed) if len(ratios) > 1 else (math.nan, math.nan)
     return Comparison(
         ratio=float(ratios.mean()),
         low=low,
         high=high,
-        geometric_mean=geometric_mean(ratios),
-        ratio_of_means=float(ours.mean() / theirs.mean()),
         wins=int((ratios < 1).sum()),
         windows=len(ratios),
     )
@@ -87,17 +83,13 @@ def compare_agents(
     """
     if len(agents) == 1:
         return compare(agents[0], references[0], seed=seed)
-    pairs = [_paired(agent, other, "mean_jct_s") for agent, other in zip(agents, references, strict=True)]
     ratios = paired_ratios(agents, references)
-    ours, theirs = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
     mean, low, high = two_level(ratios, seed=seed)
     each = ratios.mean(axis=0)
     return Comparison(
         ratio=mean,
         low=low,
         high=high,
-        geometric_mean=geometric_mean(ratios),
-        ratio_of_means=float(ours.mean() / theirs.mean()),
         wins=int((each < 1).sum()),
         windows=len(each),
     )
@@ -183,11 +175,6 @@ def _draws(shape: tuple[int, ...], seed: int) -> tuple[NDArray[np.int64], ...]:
     return tuple(rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) for n in shape)
 
 
-def geometric_mean(ratios: np.ndarray) -> float:
-    """Return the geometric mean; 0 if a ratio is 0."""
-    return float(np.exp(np.log(ratios).mean())) if (ratios > 0).all() else 0.0
-
-
 PROFILE_RATIOS = (0.7, 0.8, 0.9, 0.95, 1.0, 1.05)
 """Ratios at which a performance profile is reported."""
 IQM_RESAMPLES = 2_000
@@ -196,7 +183,7 @@ IQM_RESAMPLES = 2_000
 class AgentComparison(NamedTuple):
     """Comparison of trained agents with one policy by ratios of mean JCT: below 1 the agents are better.
 
-    mean: mean ratio over agents and windows. iqm: interquartile mean, the mean of the middle half of all ratios, which
+    mean: `ESTIMATOR`, over agents too. iqm: interquartile mean, the mean of the middle half of all ratios, which
     a few windows cannot decide. wins: windows in which the agents' mean ratio is below 1.
     p_value: of Wilcoxon's two-sided signed-rank test over windows, on the agents' mean log ratio.
     p_holm: the same after Holm's correction for the number of policies compared.
@@ -205,7 +192,6 @@ class AgentComparison(NamedTuple):
 
     mean: Interval
     iqm: Interval
-    geometric_mean: float
     wins: int
     windows: int
     p_value: float
@@ -233,7 +219,6 @@ def compare_with_each(
         found[name] = AgentComparison(
             mean=Interval(overall.ratio, overall.low, overall.high),
             iqm=interquartile_mean(ratios),
-            geometric_mean=overall.geometric_mean,
             wins=overall.wins,
             windows=overall.windows,
             p_value=p_values[name],

@@ -195,7 +195,7 @@ def _paragraphs(lines: Sequence[str], kind: str) -> str:
 def _table(run: Run) -> str:
     """Return the comparison table as HTML: below the rule, the oracles and the lower bound."""
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
-    metrics = table.metrics_shown(summaries)
+    metrics = table.metrics_shown(summaries, wide=True)
     headings = ["policy", *(_one_line(heading) for heading, _ in metrics.values())]
     several = len(run.windows) > 1
     headings += [f"mean JCT / {run.reference}'s", "95 % interval"][: 1 + several]

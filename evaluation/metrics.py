@@ -13,8 +13,8 @@ from gpu_cluster_gym.simulator.results import refuse_unfinished
 
 EPISODE = ["window", "seed"]
 """Columns that identify an episode in a results table."""
-SLOWDOWN_THRESHOLD_S = 600.0
-"""Minimum run time in the bounded slowdown."""
+SLOWDOWN_THRESHOLD_S = 10.0
+"""Minimum run time in the bounded slowdown, as in Feitelson et al., JSSPP 1997."""
 
 Form = Literal["", "seconds", "count", "share", "ratio"]
 
@@ -69,9 +69,23 @@ class Windows:
 
     @cached_property
     def slowdown(self) -> pd.Series:
-        """Bounded slowdown of each job: max(1, jct / max(run, 600 s))."""
+        """Bounded slowdown of each job: max(1, jct / max(run, 10 s))."""
         run_s = self.results["run_s"].clip(lower=SLOWDOWN_THRESHOLD_S)
         return (self.results["jct_s"] / run_s).clip(lower=1.0)
+
+    @cached_property
+    def finish_time_fairness(self) -> pd.Series:
+        """JCT of each finished GPU job / its JCT with an equal share of the GPUs, see `equal_share_jct_s`."""
+        columns = [
+            self.results[name].to_numpy(float) for name in ("submit_s", "finish_s", "run_s", "num_gpus")
+        ]
+        judged, windows = (self.on_gpus & self.finished).to_numpy(), self.number.to_numpy()
+        shared_s = np.full(len(windows), math.nan)
+        for window in np.unique(windows[judged]):
+            jobs = judged & (windows == window)
+            shared_s[jobs] = equal_share_jct_s(*(column[jobs] for column in columns), gpus=self.gpus)
+        ratio: pd.Series = self.results["jct_s"] / shared_s
+        return ratio
 
     @cached_property
     def makespan_s(self) -> pd.Series:
@@ -111,6 +125,7 @@ class Metric:
     meaning: definition, as printed in the documentation.
     of: function that computes it for each window and seed; None for fairness, which needs the owners of jobs.
     heading, form: column heading and number format in the table; empty for a metric that is only saved.
+    narrow: whether the metric is in the table without `--wide`.
     shown_with: metric that must be known and, if it is a count, not 0 throughout for this one to be in the table;
         empty for a metric that is always in the table.
     may_lack: whether the metric can be undefined in all windows, in which case the summary has no such column.
@@ -126,6 +141,30 @@ class Metric:
     may_lack: bool = False
     summed: bool = False
     best: Literal["", "low", "high"] = ""
+    narrow: bool = False
+
+
+def equal_share_jct_s(
+    submit_s: np.ndarray, finish_s: np.ndarray, run_s: np.ndarray, num_gpus: np.ndarray, *, gpus: int
+) -> np.ndarray:
+    """Return the JCT of each job of a window if it had an equal share of the GPUs: float64 (jobs,).
+
+    The share is GPUs / number of jobs present, at each moment under the policy that is judged. A job that requests more
+    runs proportionally slower, for the run time that it had. JCT / this is finish-time fairness: Mahajan et al.,
+    "Themis", NSDI 2020; their share is of the average number of jobs.
+    """
+    times = np.unique(np.concatenate([submit_s, finish_s]))
+    arrived, ended = (np.searchsorted(np.sort(each), times, "right") for each in (submit_s, finish_s))
+    present = np.maximum((arrived - ended)[:-1], 1)
+    found = np.empty(len(submit_s))
+    for size in np.unique(num_gpus):
+        speed = np.minimum(1.0, gpus / (size * present))
+        done = np.concatenate([[0.0], np.cumsum(speed * np.diff(times))])
+        these = num_gpus == size
+        goal = np.interp(submit_s[these], times, done) + run_s[these]
+        late = np.maximum(goal - done[-1], 0.0)  # after the last job of this policy the cluster is empty
+        found[these] = np.interp(goal, done, times) + late - submit_s[these]
+    return found
 
 
 def top_share(durations: pd.Series) -> float:
@@ -136,12 +175,18 @@ def top_share(durations: pd.Series) -> float:
 
 
 PER_JOB = "; a GPU counts once for each co-located job"
+JAIN = "Jain's index of the {}' mean slowdowns"
 
 METRICS: Mapping[str, Metric] = {
     "jobs": Metric("jobs, finished or not", lambda w: w["job_id"].size()),
     "unfinished": Metric("jobs unfinished when the window was cut", lambda w: w.by(~w.finished).sum()),
     "mean_jct_s": Metric(
-        "mean job completion time", lambda w: w["jct_s"].mean(), "mean\nJCT", "seconds", best="low"
+        "mean job completion time",
+        lambda w: w["jct_s"].mean(),
+        "mean\nJCT",
+        "seconds",
+        best="low",
+        narrow=True,
     ),
     "median_jct_s": Metric("median job completion time", lambda w: w["jct_s"].median()),
     "p95_jct_s": Metric(
@@ -166,16 +211,51 @@ METRICS: Mapping[str, Metric] = {
         "mean\nwait",
         "seconds",
         best="low",
+        narrow=True,
+    ),
+    "max_wait_s": Metric(
+        "longest time without GPUs",
+        lambda w: w.of_finished("wait_s").max(),
+        "longest\nwait",
+        "seconds",
+        best="low",
+        narrow=True,
     ),
     "mean_idle_s": Metric(
         "mean time without progress: without GPUs, pausing and loading",
         lambda w: w.of_finished("wait_s").mean() + w.of_finished("overhead_s").mean(),
     ),
     "mean_slowdown": Metric(
-        "mean bounded slowdown, threshold 600 s",
+        f"mean bounded slowdown, threshold {SLOWDOWN_THRESHOLD_S:g} s",
         lambda w: w.by(w.slowdown).mean(),
-        "slow-\ndown",
+        "mean\nslowdown",
         "ratio",
+        best="low",
+        narrow=True,
+    ),
+    "p99_slowdown": Metric(
+        f"99th percentile of bounded slowdown, threshold {SLOWDOWN_THRESHOLD_S:g} s",
+        lambda w: w.by(w.slowdown).quantile(0.99),
+        "p99 slow-\ndown",
+        "ratio",
+        best="low",
+    ),
+    "max_finish_time_fairness": Metric(
+        "largest finish-time fairness of GPU jobs: JCT / JCT with an equal share of the GPUs",
+        lambda w: w.by(w.finish_time_fairness).max(),
+        "worst\nFTF",
+        "ratio",
+        shown_with="max_finish_time_fairness",
+        may_lack=True,
+        best="low",
+    ),
+    "unfair_share": Metric(
+        "share of GPU jobs with a finish-time fairness above 1",
+        lambda w: w.by((w.finish_time_fairness > 1).where(w.finish_time_fairness.notna())).mean(),
+        "FTF\n> 1",
+        "share",
+        shown_with="max_finish_time_fairness",
+        may_lack=True,
         best="low",
     ),
     "jct_over_run_time": Metric(
@@ -268,6 +348,7 @@ METRICS: Mapping[str, Metric] = {
         shown_with="deadline_miss_share",
         may_lack=True,
         best="low",
+        narrow=True,
     ),
     "mean_tardiness_s": Metric(
         "mean tardiness of jobs with a deadline, 0 for those that met it",
@@ -287,19 +368,44 @@ METRICS: Mapping[str, Metric] = {
         lambda w: w.of_finished("run_s").agg(top_share),
     ),
     "user_fairness": Metric(
-        "Jain's index of the users' mean slowdowns; 1 is perfectly fair", None, may_lack=True
+        f"{JAIN.format('users')}; 1 is perfectly fair",
+        None,
+        "Jain,\nusers",
+        "ratio",
+        "user_fairness",
+        True,
+        best="high",
     ),
     "vc_fairness": Metric(
-        "Jain's index of the virtual clusters' mean slowdowns; 1 is perfectly fair", None, may_lack=True
+        f"{JAIN.format('virtual clusters')}; 1 is perfectly fair",
+        None,
+        "Jain,\nVCs",
+        "ratio",
+        "vc_fairness",
+        True,
+        best="high",
+    ),
+    "tenant_fairness": Metric(
+        f"{JAIN.format('tenants')}; 1 is perfectly fair",
+        None,
+        "Jain,\ntenants",
+        "ratio",
+        "tenant_fairness",
+        True,
+        best="high",
     ),
 }
 """All metrics by name: their columns in a summary and keys in JSON files."""
 
 
-def in_table(summaries: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Metric]]:
-    """Yield name and metric of each column in the table of these summaries, in order."""
+def in_table(summaries: Mapping[str, pd.DataFrame], *, wide: bool) -> Iterator[tuple[str, Metric]]:
+    """Yield name and metric of each column in the wide or narrow table of these summaries, in order."""
     for name, number in METRICS.items():
-        if number.heading and (not number.shown_with or _matters(number.shown_with, summaries)):
+        if (
+            number.heading
+            and (wide or number.narrow)
+            and (not number.shown_with or _matters(number.shown_with, summaries))
+        ):
             yield name, number
 
 
@@ -309,7 +415,7 @@ def _matters(name: str, summaries: Mapping[str, pd.DataFrame]) -> bool:
     return bool(known) and (METRICS[name].may_lack or any(column.any() for column in known))
 
 
-_OWNERS = {"user": "user_fairness", "vc": "vc_fairness"}
+OWNERS = {"user": "user_fairness", "vc": "vc_fairness", "tenant": "tenant_fairness"}
 """Fairness metric by owner column."""
 
 
@@ -327,13 +433,13 @@ def summarise(
     gpus: number of GPUs of the cluster. A GPU shared by k jobs counts k times in the GPU shares, which can then
         exceed 1.
     cores: number of its CPU cores; without it, core utilisation is undefined.
-    owners: table with `job_id` (and `window`, if ids repeat over windows) and `user`, `vc` or both, such as the job
-        table; each gives a fairness metric. Jobs with a NaN owner are left out.
+    owners: table with `job_id` (and `window`, if ids repeat over windows) and some of `OWNERS`, such as the job table;
+        each gives a fairness metric. Jobs with a NaN owner are left out.
     allow_unfinished: whether jobs may be unfinished. JCT, its ratio to run time, wait, slowdown and duration share
         are then those of finished jobs; counts and GPU time are those of all.
 
-    Quantiles interpolate linearly. The bounded slowdown of a job is max(1, jct / max(run, 600 s)), as in
-    Feitelson et al., "Theory and Practice in Parallel Job Scheduling", JSSPP 1997, with a threshold of our choice.
+    Quantiles interpolate linearly. The bounded slowdown of a job is max(1, jct / max(run, 10 s)), as in
+    Feitelson et al., "Theory and Practice in Parallel Job Scheduling", JSSPP 1997.
     `jct_over_run_time` is the mean JCT over the mean *duration* if nothing slows a running job. Jain's index of n
     values is sum(x)^2 / (n sum(x^2)). A metric that is undefined in all windows, such as the wait of CPU jobs without
     such jobs, has no column. ValueError if a job is unfinished without `allow_unfinished`.
@@ -361,7 +467,7 @@ def pool(summary: pd.DataFrame) -> pd.Series:
 def _fairness(windows: Windows, owners: pd.DataFrame) -> pd.DataFrame:
     """Return Jain's index of the owners' mean slowdowns for each window and seed, a column per kind of owner."""
     jobs = windows.results.assign(slowdown=windows.slowdown)
-    known = [owner for owner in _OWNERS if owner in owners]
+    known = [owner for owner in OWNERS if owner in owners]
     key = [name for name in ("window", "job_id") if name in owners]
     owned = jobs.merge(owners[key + known], on=key, how="left", validate="many_to_one", indicator=True)
     strangers = owned.loc[owned["_merge"] == "left_only", "job_id"]
@@ -372,7 +478,7 @@ def _fairness(windows: Windows, owners: pd.DataFrame) -> pd.DataFrame:
     fairness = {}
     for owner in known:
         means = owned.groupby([*EPISODE, owner])["slowdown"].mean().dropna()
-        fairness[_OWNERS[owner]] = means.groupby(level=EPISODE).agg(_jain)
+        fairness[OWNERS[owner]] = means.groupby(level=EPISODE).agg(_jain)
     return pd.DataFrame(fairness)
 
 

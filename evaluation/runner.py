@@ -14,7 +14,7 @@ import pandas as pd
 from gpu_cluster_gym.evaluation.comparison import compare, paired_ratios
 from gpu_cluster_gym.evaluation.journal import journalled, only
 from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
-from gpu_cluster_gym.evaluation.metrics import pool, summarise
+from gpu_cluster_gym.evaluation.metrics import OWNERS, pool, summarise
 from gpu_cluster_gym.evaluation.stopping import until_parent_ends
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
@@ -162,7 +162,7 @@ def score(
     least: pd.DataFrame | None = None,
     failed: dict[str, Failure] | None = None,
 ) -> dict[str, pd.DataFrame]:
-    """Return each policy's summary, one row per window, with fairness if the trace has users or virtual clusters.
+    """Return each policy's summary, one row per window, with fairness if the trace has `OWNERS`.
 
     tables: results by policy, as `simulate` returns them. workloads: the windows that were simulated.
     least: their lower bounds, as `bounds` returns them; computed if not given.
@@ -170,7 +170,7 @@ def score(
         summary. None: RuntimeError.
     """
     cluster = workloads[0].cluster
-    owner_columns = [name for name in ("user", "vc") if all(name in load.table for load in workloads)]
+    owner_columns = [name for name in OWNERS if all(name in load.table for load in workloads)]
     owned = [load.table[["job_id", *owner_columns]].assign(window=load.window.number) for load in workloads]
     owners = pd.concat(owned) if owner_columns else None
     summaries = {

@@ -100,13 +100,16 @@ class ResultTable(NamedTuple):
         return part
 
 
-def table(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> ResultTable:
+def table(
+    summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str, *, wide: bool = False
+) -> ResultTable:
     """Return a row per policy, in the order given; below a rule, the oracles and the lower bound.
 
     summaries: by policy, as `runner.score` returns them. bounds: as `runner.bounds` returns them.
     reference: the policy to whose mean JCT the ratios are taken; a single policy has no ratio column.
+    wide: whether all metrics are shown.
     """
-    metrics = metrics_shown(summaries)
+    metrics = metrics_shown(summaries, wide=wide)
     ordered = [name for oracle in (False, True) for name in summaries if is_oracle(name) == oracle]
     means = [pool(summaries[name]) for name in ordered]
     cells = [metric_texts(row, metrics) for row in (*means, pool(bounds))]
@@ -153,12 +156,12 @@ def best_of(name: str, means: Sequence[pd.Series], texts: Sequence[str]) -> list
     return [row for row in known if texts[row] == texts[best]]
 
 
-def metrics_shown(summaries: Mapping[str, pd.DataFrame]) -> dict[str, tuple[str, str]]:
+def metrics_shown(summaries: Mapping[str, pd.DataFrame], *, wide: bool) -> dict[str, tuple[str, str]]:
     """Return heading and `Form` of each metric in the table of these policies, by name."""
     shared = shares_gpus(summaries)
     return {
         name: (f"{metric.heading},\nsummed" if shared and metric.summed else metric.heading, metric.form)
-        for name, metric in in_table(summaries)
+        for name, metric in in_table(summaries, wide=wide)
     }
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from gpu_cluster_gym import baselines
+from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluation import runner, table
+from gpu_cluster_gym.evaluation.comparison import ESTIMATOR
 from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S, pool
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import COLUMNS
@@ -21,6 +23,9 @@ USED = {part: tuple(column.name for column in COLUMNS if part in column.parts) f
 
 FULL_WINDOWS = 20
 """Number of windows from which the bootstrap interval has its nominal coverage; see `evaluation.comparison.compare`."""
+
+USUAL = tuple(part for part in PARTS if part in Scenario(physics="standard").parts)
+"""Parts of physics that are on for generated jobs."""
 
 MEASURED = "measured"
 """Origin of a column read from a trace."""
@@ -126,7 +131,7 @@ def _physics(scenario: Scenario) -> str:
 def legend(
     workloads: Sequence["Workload"], summaries: Mapping[str, pd.DataFrame], reference: str
 ) -> list[str]:
-    """Return the two or three short lines printed below a table; `footnotes` explains all its numbers."""
+    """Return the short lines printed below a table; `footnotes` explains all its numbers."""
     windows = len(workloads)
     over = f", means over {windows} windows" if windows > 1 else ""
     lines = [
@@ -134,13 +139,28 @@ def legend(
         f"{SLOWDOWN_THRESHOLD_S:g} s."
     ]
     if len(summaries) > 1:
-        mean = " averaged over windows" if windows > 1 else ""
-        narrow = (
-            f" Intervals are too narrow below {FULL_WINDOWS} windows." if 1 < windows < FULL_WINDOWS else ""
-        )
-        lines.append(f"JCT / {reference}'s{mean}: below 1 is shorter.{narrow}")
+        mean = f", {ESTIMATOR}" if windows > 1 else ""
+        lines.append(f"JCT / {reference}'s{mean}: below 1 is shorter.")
+        if 1 < windows < FULL_WINDOWS:
+            lines.append(f"Intervals are too narrow below {FULL_WINDOWS} windows.")
+    lines += [yardstick(workloads[0].scenario)] if "fifo" in summaries else []
+    floors = [name for name in FLOORS if name in summaries]
+    lines += [f"Floors: {' and '.join(floors)}, agents that know nothing."] if floors else []
     summed = " Summed shares count a GPU once per co-located job." if table.shares_gpus(summaries) else ""
     return [*lines, f"Lower bound: no schedule has a shorter mean JCT.{summed}"]
+
+
+YARDSTICKS = {
+    "greedy": "skips jobs that do not fit; fifo_strict waits for them",
+    "strict": "waits for a job that does not fit",
+    "easy": "skips a job that does not fit where that does not delay it by the estimates",
+}
+"""What `fifo` does with a job that does not fit, by the scenario's discipline."""
+
+
+def yardstick(scenario: Scenario) -> str:
+    """Return a sentence on which FIFO `fifo` is under the scenario's discipline."""
+    return f"fifo {YARDSTICKS[scenario.discipline]}."
 
 
 def footnotes(
@@ -158,13 +178,27 @@ def footnotes(
     scenario = workloads[0].scenario
     return [
         *_meanings(summaries, reference, len(workloads)),
+        *([yardstick(scenario)] if "fifo" in summaries else []),
         *_gap_to_bound(summaries, reference, bounds),
         *_identical(summaries, reference),
         *levers_off(summaries, workloads),
         *_contention(summaries, scenario),
         *_disciplines(policies, scenario),
+        *parts_off(scenario),
         *origins_in_short(workloads[0].table, scenario),
         *trace_notes(workloads),
+    ]
+
+
+def parts_off(scenario: Scenario) -> list[str]:
+    """Return a note on what is not simulated of a log, with the flag that draws it; empty without a log."""
+    if not scenario.trace_file or not (off := [part for part in USUAL if part not in scenario.parts]):
+        return []
+    free = " A pause costs nothing." * ("preemption" in off)
+    exact = " Policies see true run times." * ("estimates" in off)
+    return [
+        f"Note: off, since the log does not hold it or --physics leaves it out: {', '.join(off)}.{free}{exact} "
+        f"--physics measured,{off[0]} draws what {off[0]} needs, --physics standard everything."
     ]
 
 
@@ -180,9 +214,7 @@ def _meanings(summaries: Mapping[str, pd.DataFrame], reference: str, windows: in
         f"{threshold:g} s. {_shares(summaries)}"
     ]
     if len(summaries) > 1:
-        pairing = (
-            ": mean of the windows' ratios, with its bootstrap interval over windows" if windows > 1 else ""
-        )
+        pairing = f": {ESTIMATOR}, with its bootstrap interval over windows" if windows > 1 else ""
         narrow = (
             f" With fewer than {FULL_WINDOWS} windows the interval is too narrow."
             if 1 < windows < FULL_WINDOWS
@@ -195,7 +227,7 @@ def _meanings(summaries: Mapping[str, pd.DataFrame], reference: str, windows: in
 def _shares(summaries: Mapping[str, pd.DataFrame]) -> str:
     """Return the definitions of the shares of GPU time in the table."""
     text = "Goodput share: GPU time of work that was not lost / (GPUs x makespan)."
-    if "gpu_busy_share" in table.metrics_shown(summaries):
+    if "gpu_busy_share" in table.metrics_shown(summaries, wide=True):
         text += " Busy share: busy GPU time / (GPUs x time from first to last submission)."
     if table.shares_gpus(summaries):
         text += " Summed: a shared GPU counts once for each co-located job, so a share can exceed 100 %."

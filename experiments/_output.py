@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_cluster_gym.evaluation.comparison import Estimate
+from gpu_cluster_gym.evaluation.comparison import ESTIMATOR, Estimate
 from gpu_cluster_gym.evaluation.plot.style import GREY, INK, STYLE, spread_out
 from gpu_cluster_gym.experiments._trials import Outcome
 
@@ -169,7 +169,9 @@ def bracket(axes: "Axes", place: float, low: float, high: float, text: str) -> N
 
 def caption(figure: "Figure", trials: int) -> None:
     """Write below the panels how to read them."""
-    text = f"Means over {trials} trials with 95 % intervals; ratios are averages of each trial's ratio."
+    text = (
+        f"Means over {trials} trials with 95 % intervals; a ratio is the {ESTIMATOR}, trials being windows."
+    )
     figure.supxlabel(text, x=0.01, ha="left", fontsize=9, color=GREY)
 
 

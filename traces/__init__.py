@@ -1,8 +1,9 @@
 """Job traces: real logs, and generators fitted to them, all as one job table.
 
-A public module of this folder is a trace, and its name is the name to load it by; it defines
-`trace(file=None, *, seed, jobs) -> DataFrame`. `generic` reads a CSV in the table's own columns. Other packages add
-traces by entry points in the group `gpu_cluster_gym.traces`: such a function, or a module that defines it.
+A public module of this folder is a trace, and its name is the name to load it by. It defines a `reader` of the log's
+original files (`_log.Reader`), a function `trace(file=None, *, seed, jobs) -> DataFrame` that generates jobs, or both.
+`generic` reads a table in the job table's own columns. Other packages add traces by entry points in the group
+`gpu_cluster_gym.traces`: such a function, or such a module.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from gpu_cluster_gym.traces._fill import (
     runs,
     speed_on,
 )
+from gpu_cluster_gym.traces._log import Options, columns_given
 from gpu_cluster_gym.traces._registry import (
     available,
     did_you_mean,
@@ -55,6 +57,7 @@ __all__ = [
     "asking",
     "available",
     "check",
+    "columns_given",
     "csv_records",
     "did_you_mean",
     "fill",
@@ -84,17 +87,35 @@ def names() -> list[str]:
 
 
 def load(
-    name: str | None = None, file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None
+    name: str | None = None,
+    file: str | PathLike[str] | None = None,
+    *,
+    seed: int,
+    jobs: int | None = None,
+    columns: str | None = None,
+    time_zone: str | None = None,
 ) -> pd.DataFrame:
     """Return a trace as the job table.
 
-    name: a trace; None for a CSV with the columns of `COLUMNS`
+    name: a trace; None for that which the file looks like, or a table with the columns of `COLUMNS`
     file: a log for the trace's reader; None for jobs of its generator
     seed: of all draws of a generator
     jobs: number of jobs to generate, or of a file's first jobs to keep
+    columns: headings of a table with other ones, such as `job_id="job id",submit_s=submit`
+    time_zone: zone of times that have none; None for UTC
 
     TraceError for a file that cannot be read, ValueError for an unknown name.
     """
     refuse_while_asking("a trace")
-    table: pd.DataFrame = find("traces", name or "generic", "trace")(file, seed=seed, jobs=jobs)
+    from gpu_cluster_gym.traces import _readers
+
+    found = provider("traces", name or _readers.GENERIC, "trace")
+    if file is not None and (name is None or hasattr(found, "reader")):
+        options = Options(columns_given(columns), time_zone)
+        return first(_readers.read(name, file, options), jobs)
+    if name is None or (hasattr(found, "reader") and not hasattr(found, "trace")):
+        raise TraceError(
+            name or "trace", None, None, "no file", "a log (--trace-file FILE), since it has no generator"
+        )
+    table: pd.DataFrame = find("traces", name, "trace")(file, seed=seed, jobs=jobs)
     return table

@@ -118,7 +118,7 @@ def values(
     if column.dtype is str:
         numbers, bad = _text(column, cells)
     else:
-        numbers = np.asarray(cells, float) if _is_numeric(cells) else _parse(cells)
+        numbers = np.asarray(cells, float) if _is_numeric(cells) else parse_numbers(cells)
         bad = ~(numbers >= column.minimum) | ~(numbers <= LIMITS[column.unit])  # NaN fails both
         bad |= (column.dtype is int) & (np.floor(numbers) != numbers)
     if bad.any():
@@ -151,7 +151,7 @@ def _is_numeric(cells: Sequence[Any] | npt.NDArray[Any]) -> bool:
     return isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf"
 
 
-def _parse(cells: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def parse_numbers(cells: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return cells as floats, NaN where a cell is no plain decimal number."""
     try:
         if not _NOT_IN_A_NUMBER.search("\n".join(cells)):  # float() alone would accept '1_000' and 'inf'
@@ -175,10 +175,13 @@ def _text(
         return cells, np.zeros(len(cells), bool)
     text = np.empty(len(cells), object)
     text[:] = [cell if isinstance(cell, str) else "" for cell in cells]
-    good = (cell.isprintable() and not cell.isspace() and cell != "" for cell in text)
-    bad = ~np.fromiter(good, bool, len(text))
+    strange = {cell for cell in set(text) if not cell.isprintable() or cell.isspace() or cell == ""}
+    bad = np.zeros(len(text), bool)
+    if strange:
+        bad = np.fromiter((cell in strange for cell in text), bool, len(text))
     if column.choices:
-        bad |= ~np.isin(text.astype(str), column.choices)
+        wrong = set(text) - set(column.choices)
+        bad |= np.fromiter((cell in wrong for cell in text), bool, len(text)) if wrong else False
     return text, bad
 
 
@@ -186,7 +189,8 @@ def _formulas(cells: npt.NDArray[Any]) -> int:
     """Return the number of cells of text that a spreadsheet would take for a formula."""
     if cells.dtype != object:
         return 0
-    return sum(cell[0] in "=+-@" and bool(np.isnan(_number(cell))) for cell in cells)
+    begin = [cell for cell in cells if cell[0] in "=+-@"]
+    return sum(bool(np.isnan(_number(cell))) for cell in begin)
 
 
 def _check_gpus(
@@ -253,13 +257,18 @@ _BYTES_PER_PACKED_BYTE = 50
 
 def open_text(file: str | PathLike[str]) -> io.TextIOWrapper:
     """Return a file's text as a stream, checked to be UTF-8; `.gz` is unpacked in memory."""
-    data = _read(file)
+    data = read_bytes(file)
+    refuse_no_text(data, file)
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
+
+
+def refuse_no_text(data: bytes, file: str | PathLike[str]) -> None:
+    """Raise TraceError for the first byte that is not part of text in UTF-8."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise TraceError(file, line, None, f"the byte 0x{data[error.start]:02x}", "text in UTF-8") from None
-    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
 
 
 def records(file: str | PathLike[str], *, skip_blanks: bool = False) -> Iterator[tuple[int, list[str]]]:
@@ -290,13 +299,15 @@ def records(file: str | PathLike[str], *, skip_blanks: bool = False) -> Iterator
         raise TraceError(file, 1, None, "an empty file", "a header")
 
 
-def _read(file: str | PathLike[str]) -> bytes:
+def read_bytes(file: str | PathLike[str], *, most: int | None = None) -> bytes:
+    """Return the content of a file, of a `.gz` unpacked; with `most` no more than its first bytes."""
     try:
         path = Path(file)
         if path.exists() and not path.is_file():
             raise TraceError(file, None, None, "no regular file", "a file")
         if path.suffix != ".gz":
-            data = path.read_bytes()
+            with path.open("rb") as raw:
+                data = raw.read(-1 if most is None else most)
             if data.startswith(b"PK\x03\x04"):
                 raise TraceError(
                     file, None, None, "a zip archive", "text, or text packed by gzip (unpack it)"
@@ -304,7 +315,7 @@ def _read(file: str | PathLike[str]) -> bytes:
             return data
         limit = _FREE_BYTES + _BYTES_PER_PACKED_BYTE * path.stat().st_size
         with gzip.open(path) as stream:
-            data = stream.read(limit + 1)
+            data = stream.read(limit + 1 if most is None else most)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TraceError(file, None, None, str(error), "a complete gzip file") from None
     except OSError as error:

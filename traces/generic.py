@@ -1,43 +1,174 @@
-"""A CSV file in the job table's own columns, for logs without a reader module."""
+"""A table in the job table's own columns (CSV, TSV or Parquet), for logs of no known format.
+
+Headings of another name are mapped by `--columns job_id="job id",submit_s=submit`; times may be seconds or ISO times.
+"""
 
 from __future__ import annotations
 
-from itertools import islice
-from os import PathLike
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from gpu_cluster_gym.traces._columns import COLUMNS
-from gpu_cluster_gym.traces._table import TraceError, check, check_header, first, records, values
+from gpu_cluster_gym.traces import _delimited
+from gpu_cluster_gym.traces._columns import COLUMNS, SHORTEST_S, Column
+from gpu_cluster_gym.traces._log import LOGGED_END, File, Floats, Head, Log, Options, Reader
+from gpu_cluster_gym.traces._table import TraceError, parse_numbers, quote, values
+from gpu_cluster_gym.traces._times import Clock, Times, is_time, spans
 
-_ROWS_AT_ONCE = 65_536
+REQUIRED = [column.name for column in COLUMNS if column.required]
+CLOCKED = ("submit_s", "logged_start_s", LOGGED_END, "deadline_s")
+"""Columns that may hold ISO times."""
+SPANS = ("duration_s", "time_limit_s")
+"""Columns that may hold durations like 1-02:03:04."""
 
 
-def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
-    """Read the job table from a CSV file (also `.gz`): columns in any order, times and ids unchanged.
+def looks_like(head: Head) -> bool:
+    """Return whether a file has the required columns, or is Parquet."""
+    if head.text == "PAR1":
+        return True
+    return set(REQUIRED[:2]) <= set(head.fields(_delimited.delimiter_of(head)))
 
-    Unknown columns are left out and named in the notes. TraceError with its line for the first malformed cell. `seed`
-    is unused, since nothing is drawn. `jobs` keeps only the first rows.
+
+def read(file: File, options: Options) -> pd.DataFrame:
+    """Read the job table, columns in any order; numbers and ids unchanged, ISO times from the first submission.
+
+    Unknown columns are left out and named in the notes. TraceError with its line for the first malformed cell.
     """
-    if file is None:
+    head = _delimited.head_of(file)
+    delimiter = _delimited.delimiter_of(head)
+    clock, kinds = Clock(options.time_zone), dict[str, str]()
+    packed = _delimited.parquet(file) if head.text == "PAR1" else None
+    headings = _delimited.header_of(file, delimiter) if packed is None else [*packed]
+    own = _own_names(headings, options, file)
+    converters = {heading: _Cells(name, clock, kinds) for heading, name in own.items()}
+    if packed is None:
+        found, line, _ = _delimited.read(file, converters, delimiter=delimiter)
+    else:
+        line = np.arange(1, len(next(iter(packed.values()), ())) + 1)
+        found = {
+            name: convert(_as_text(packed[name]), line, name, file) for name, convert in converters.items()
+        }
+    log = Log(file, {}, line)
+    if not len(line):
+        raise TraceError(file, None, None, "no jobs", "at least one row below the header")
+    times = {name: found[heading] for heading, name in own.items() if name in CLOCKED}
+    for heading, name in own.items():
+        if name == "num_gpus":
+            log.round_up_gpus(found[heading], heading)  # 0 stays 0, which only a CPU job may have
+        elif name not in CLOCKED:
+            log[name] = found[heading]
+    iso = any(kind == "time" for kind in kinds.values())
+    if iso and (mixed := [name for name in times if kinds[name] != "time" and name != "deadline_s"]):
         raise TraceError(
-            "trace", None, None, "no file", "a file with the job table's columns (--trace-file FILE)"
+            file, int(line[0]), mixed[0], "a number", "a time with its date, like the other times"
         )
-    rows = records(file)
-    _, header = next(rows)
-    ignored = check_header(header, file)
-    known = [(header.index(column.name), column) for column in COLUMNS if column.name in header]
-    parts: list[list[np.ndarray]] = []
-    lines: list[int] = []
-    while chunk := list(islice(rows, _ROWS_AT_ONCE)):  # numbers take far less memory than their text
-        line, cells = zip(*chunk, strict=True)
-        fields = list(zip(*cells, strict=True))
-        parts.append([values(column, fields[place], line, file) for place, column in known])
-        lines.extend(line)
-    names = [column.name for _, column in known]
-    arrays = [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
-    table = pd.DataFrame(dict(zip(names, arrays, strict=True)) if arrays else {}, columns=names)
-    if ignored:
-        table.attrs["notes"] = [f"columns ignored, unknown to the job table: {', '.join(map(repr, ignored))}"]
-    return first(check(table, file=file, line=lines), jobs)
+    _set_times(log, times, {name: heading for heading, name in own.items()})
+    if "time_limit_s" in log and "profiled_duration_s" not in log:
+        log.set_limits(log["time_limit_s"])
+    if ignored := [heading for heading in headings if heading not in own]:
+        log.notes.append(f"columns ignored, unknown to the job table: {', '.join(map(repr, ignored))}")
+    return log.table(clock, absolute=not iso)
+
+
+reader = Reader("a table in the job table's own columns", looks_like, read)
+
+
+def _own_names(headings: Sequence[str], options: Options, file: File) -> dict[str, str]:
+    """Return the column of the job table that each heading is read as."""
+    for name, heading in options.columns:
+        if heading not in headings:
+            found = f"only {quote(', '.join(headings))}"
+            raise TraceError(file, 1, heading, found, f"a column of this name, for --columns {name}=")
+    given = {heading: name for name, heading in options.columns}
+    mapped = set(given.values())
+    known = {column.name for column in COLUMNS} | {LOGGED_END}
+    own = {
+        heading: given.get(heading, heading)
+        for heading in headings
+        if heading in given or (heading in known and heading not in mapped)
+    }
+    for name in REQUIRED:
+        ends = {LOGGED_END, "logged_start_s"} <= set(own.values())
+        if name not in own.values() and not (name == "duration_s" and ends):
+            found = f"only {quote(', '.join(headings))}"
+            expected = f"a column named {name} (or --columns {name}=HEADING)"
+            raise TraceError(file, 1, name, found, expected)
+    return own
+
+
+class _Cells:
+    """Conversion of a column's cells; the first cell of a file decides between numbers and ISO times.
+
+    name: the column. clock: reads times. kinds: how each column is read, written by the first piece.
+    """
+
+    def __init__(self, name: str, clock: Clock, kinds: dict[str, str]) -> None:
+        self._name, self._clock, self._kinds = name, clock, kinds
+        self._column = next((column for column in COLUMNS if column.name == name), _END)
+
+    def __call__(self, cells: npt.NDArray[Any], line: npt.NDArray[np.int64], heading: str, file: File) -> Any:
+        """Return the cells in the column's type, as `Times` in a column of times; TraceError for the first bad one."""
+        if self._name in CLOCKED:
+            kind = self._kinds.setdefault(
+                self._name, "time" if len(cells) and is_time(cells[0]) else "number"
+            )
+            if kind == "time":
+                return self._clock.times(cells, line, heading, file)
+            found = values(self._column, cells, line, file)
+            return Times(found, found)
+        if self._name in SPANS and any(":" in cell for cell in cells[:100]):
+            return spans(cells, line, heading, file)
+        if self._name == "num_gpus":
+            return _gpus(self._column, cells, line, file)
+        if self._column.dtype is str:
+            cells = _delimited.text(cells, line, heading, file)
+        return values(self._column, cells, line, file)
+
+
+_END = Column(LOGGED_END, float, "s", "end in the log", minimum=-np.inf)
+
+
+def _gpus(column: Column, cells: npt.NDArray[Any], line: npt.NDArray[np.int64], file: File) -> Floats:
+    """Return numbers of GPUs, fractions included; TraceError for anything else."""
+    found = parse_numbers(cells)
+    if (bad := ~(found >= 0) | ~(found <= 1e6)).any():
+        row = int(np.argmax(bad))
+        raise TraceError(file, int(line[row]), column.name, quote(cells[row]), column.expected(found[row]))
+    return found
+
+
+def _set_times(log: Log, times: Mapping[str, Times], heading: Mapping[str, str]) -> None:
+    """Set the columns of times, and run times that follow from starts and ends; a job without any is left out."""
+    submit = times["submit_s"]
+    start = times.get("logged_start_s")
+    log["submit_s"] = submit.early
+    if "deadline_s" in times:
+        log["deadline_s"] = times["deadline_s"].after(submit.early)
+    if start is None:
+        return
+    if "duration_s" in log or LOGGED_END not in times:
+        log["logged_start_s"] = start.after(submit.early)
+        return
+    log.put_in_order(submit, start, times[LOGGED_END], (heading["logged_start_s"], heading[LOGGED_END]))
+    log["duration_s"] = log[LOGGED_END] - log["logged_start_s"]
+    log.leave_out(log["duration_s"] < SHORTEST_S, "jobs left out, they end when they start")
+
+
+def _as_text(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the cells of Parquet as text: numbers in full, times as ISO times, missing ones blank."""
+    found = np.empty(len(cells), object)
+    found[:] = [_text(cell) for cell in cells.tolist()] if cells.dtype.kind != "M" else _iso(cells)
+    return found
+
+
+def _text(cell: object) -> str:
+    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
+        return ""
+    return repr(cell) if isinstance(cell, float) else str(cell)
+
+
+def _iso(cells: npt.NDArray[Any]) -> list[str]:
+    return ["" if text == "NaT" else text for text in np.datetime_as_string(cells.astype("datetime64[us]"))]

@@ -5,25 +5,24 @@ The log is `cluster_job_log` of github.com/msr-fiddle/philly-traces (Jeon et al.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime
 from os import PathLike
 from typing import Any
 
 import pandas as pd
 
+from gpu_cluster_gym.traces._json import Objects
+from gpu_cluster_gym.traces._log import Head, Options, Reader
 from gpu_cluster_gym.traces._philly_generator import generate
-from gpu_cluster_gym.traces._table import TraceError, check, first, open_text, quote, records
+from gpu_cluster_gym.traces._table import TraceError, check, first, quote, records
 
 File = str | PathLike[str]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 _EPOCH = datetime(1970, 1, 1)
 _NO_TIME = (None, "", "None")
-_BLANKS = re.compile(r"[ \t\r\n]*")
 _MACHINES = {  # the list's column: our column, its type, the pattern of a cell, and that in words
     "machineId": ("machine_id", str, r"(\S+)", "a name"),
     "number of GPUs": ("num_gpus", int, r"(\d{1,4})", "a whole number"),
@@ -39,9 +38,19 @@ def trace(file: File | None = None, *, seed: int, jobs: int | None = None) -> pd
     """
     if file is None:
         return generate(seed, jobs)
+    return first(read(file, Options()), jobs)
+
+
+def looks_like(head: Head) -> bool:
+    """Return whether a file looks like the job log: a JSON array of jobs with attempts."""
+    return head.text.lstrip().startswith("[") and '"attempts"' in head.text and '"vc"' in head.text
+
+
+def read(file: File, options: Options) -> pd.DataFrame:
+    """Read the jobs of the log; see `trace`. Its times have no zone, and its clock did not change in winter."""
     notes: Counter[str] = Counter()
     lines, rows = [], []
-    for line, job in _jobs(file):
+    for line, job in Objects(file, "job"):
         if row := _row(job, notes, file, line):
             lines.append(line)
             rows.append(row)
@@ -51,7 +60,10 @@ def trace(file: File | None = None, *, seed: int, jobs: int | None = None) -> pd
     start = table["submit_s"].min()
     table = table.assign(submit_s=table["submit_s"] - start, logged_start_s=table["logged_start_s"] - start)
     table.attrs["notes"] = [f"{what}: {count:,}" for what, count in notes.items() if count]
-    return first(check(table, file=file, line=lines), jobs)
+    return check(table, file=file, line=lines)
+
+
+reader = Reader("Philly's cluster_job_log", looks_like, read)
 
 
 def machine_list(file: File) -> pd.DataFrame:
@@ -70,56 +82,6 @@ def machine_list(file: File) -> pd.DataFrame:
                 raise TraceError(file, line, name, quote(row[place]), words)
             machines[own].append(kind(cell[1]))
     return pd.DataFrame(machines)
-
-
-def _jobs(file: File) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each object of a JSON array with the line it begins on."""
-    text = open_text(file).read()
-    decoder = json.JSONDecoder(parse_constant=_refuse)
-    place, line, due = 0, 1, "["
-    while True:
-        end = _end_of_blanks(text, place)
-        line, place = line + text.count("\n", place, end), end
-        found = text[place : place + 1]
-        if found not in due or bool(found) != bool(due):
-            expected = " or ".join(due) + " in an array of jobs" if due else "the end of the file"
-            raise TraceError(file, line, None, quote(found) if found else "the end of the file", expected)
-        if not found:
-            return
-        if found == "{":
-            job, end = _decode(decoder, text, place, file, line)
-            yield line, job
-            line, place = line + text.count("\n", place, end), end
-        else:
-            place += 1
-        due = {"[": "{]", "{": ",]", ",": "{", "]": ""}[found]
-
-
-def _end_of_blanks(text: str, place: int) -> int:
-    blanks = _BLANKS.match(text, place)
-    return blanks.end() if blanks else place
-
-
-def _decode(
-    decoder: json.JSONDecoder, text: str, place: int, file: File, line: int
-) -> tuple[dict[str, Any], int]:
-    try:
-        return decoder.raw_decode(text, place)
-    except json.JSONDecodeError as error:
-        line += text.count("\n", place, error.pos)
-        raise TraceError(file, line, None, f"no JSON ({error.msg})", "a job as a JSON object") from None
-    except RecursionError:
-        raise TraceError(
-            file, line, None, "JSON nested too deeply", "a job, its attempts and their GPUs"
-        ) from None
-    except ValueError as error:  # a constant, or an integer of thousands of digits
-        raise TraceError(
-            file, line, None, str(error), "a job as a JSON object of strings and lists"
-        ) from None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"the constant {constant}")
 
 
 def _row(job: dict[str, Any], notes: Counter[str], file: File, line: int) -> dict[str, Any] | None:
@@ -147,6 +109,7 @@ def _row(job: dict[str, Any], notes: Counter[str], file: File, line: int) -> dic
         "duration_s": duration_s,
         "user": user,
         "vc": vc,
+        "tenant": vc,
         "status": status,
         "logged_start_s": spans[0][0],
     }

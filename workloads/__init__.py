@@ -35,6 +35,7 @@ from gpu_cluster_gym.workloads._workload import (
     prepare,
     seed_of_jobs,
     shifted,
+    with_physics,
 )
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "shifted",
     "up_to",
     "windows",
+    "with_physics",
 ]
 
 
@@ -80,7 +82,7 @@ def named(name: str) -> Scenario:
 
 
 def make_scenario(workload: str | None = None, fields: Mapping[str, Any] | None = None) -> Scenario:
-    """Return the scenario of a named workload, by default Philly's, with some fields replaced.
+    """Return the scenario of a named workload, by default Philly's, with some fields replaced, and physics spelt out.
 
     Raise ValueError for an unknown workload or field, for a value that is not allowed, and for a workload's name in
     place of the fields.
@@ -92,4 +94,5 @@ def make_scenario(workload: str | None = None, fields: Mapping[str, Any] | None 
         )
     if isinstance(fields, Mapping) and "workload" in fields:
         raise ValueError("scenario: 'workload' is not one of its fields; pass it as the keyword workload=")
-    return changed(Scenario() if workload is None else named(workload), {} if fields is None else fields)
+    usual = Scenario() if workload is None else named(workload)
+    return with_physics(changed(usual, {} if fields is None else fields))

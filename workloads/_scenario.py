@@ -1,11 +1,12 @@
 """Scenarios: all choices about the simulation, which are flags, keywords and saved settings by the same names."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gpu_cluster_gym.simulator.choice import choice
 from gpu_cluster_gym.simulator.kernel.cluster.parameters import Parameters
-from gpu_cluster_gym.traces import did_you_mean
+from gpu_cluster_gym.traces import columns_given, did_you_mean
 from gpu_cluster_gym.workloads._shifts import shift_expected
 
 PARTS = (
@@ -29,6 +30,26 @@ EXCLUSIVE = "memory,preemption,estimates"
 STANDARD = f"{EXCLUSIVE},sharing,locality,cores,bandwidth,elastic,startup,links,exchange,profiles"
 SETS = {"all": ",".join(PARTS), "none": "", "exclusive": EXCLUSIVE, "standard": STANDARD}
 """Names for sets of parts of physics."""
+MEASURED = "measured"
+"""Name for the parts of physics whose columns a log holds; they are known once it is read."""
+NEEDED: dict[str, tuple[str, ...]] = {
+    "memory": ("gpu_memory_gib",),
+    "preemption": ("pause_s", "load_s"),
+    "estimates": ("profiled_duration_s", "predictable_from"),
+    "sharing": ("active_ms", "idle_ms"),
+    "locality": ("sync_gb",),
+    "cores": ("cpu_cores", "input_core_s"),
+    "bandwidth": ("bandwidth_gbs",),
+    "elastic": ("min_workers", "max_workers", "scaling_loss"),
+    "gpu_types": ("model",),
+    "failures": ("crash_at",),
+    "startup": ("startup_s",),
+    "links": ("sync_gb",),
+    "exchange": ("sync_gb",),
+    "profiles": ("profiled_active_ms", "profiled_idle_ms"),
+}
+"""Columns that a log must hold for a part of physics to be measured; cpu_jobs never is, since cores of nodes are not in
+a log."""
 
 DUTY_ERROR = 0.25
 """Standard deviation in log odds, four points of a duty cycle of 80 %: our assumption. No repeats are published; over
@@ -46,11 +67,37 @@ def parts_of(physics: str) -> frozenset[str]:
     return frozenset(part.strip() for part in names if part or physics not in SETS)
 
 
+def parts_held(columns: Collection[str]) -> frozenset[str]:
+    """Return the parts of physics that a log with these columns holds."""
+    return frozenset(part for part, needed in NEEDED.items() if set(needed) <= set(columns))
+
+
 def parts_expected(physics: str) -> str | None:
     """Return the known parts, for an error about a text that names others; None for a valid text."""
-    wrong = sorted(parts_of(physics) - set(PARTS))
-    hints = "".join(did_you_mean(part, (*SETS, *PARTS)) for part in wrong)
-    return f"{', '.join(SETS)}, or, joined by commas, {', '.join(PARTS)}{hints}" if wrong else None
+    wrong = sorted(parts_of(physics) - {*PARTS, MEASURED})
+    hints = "".join(did_you_mean(part, (*SETS, MEASURED, *PARTS)) for part in wrong)
+    known = f"{', '.join(SETS)}, or, joined by commas, {MEASURED}, {', '.join(PARTS)}"
+    return f"{known}{hints}" if wrong else None
+
+
+def columns_expected(text: str) -> str | None:
+    """Return the form of headings of a file, for an error about a text of another form; None for a valid text."""
+    try:
+        columns_given(text)
+    except ValueError as error:
+        return f'pairs like job_id="job id",submit_s=submit ({error})'
+    return None
+
+
+def zone_expected(name: str) -> str | None:
+    """Return a description of time zones for an error about an unknown one; None for a known one."""
+    from zoneinfo import ZoneInfo, available_timezones
+
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        return f"a time zone like Europe/Berlin or UTC{did_you_mean(name, available_timezones())}"
+    return None
 
 
 def quotas_in(text: str) -> dict[str, int] | None:
@@ -90,7 +137,12 @@ class Rules:
     trace: str | None = None
     """Name of a trace; philly if neither a trace nor a file is given."""
     trace_file: str | None = None
-    """File for that trace's reader; without a trace, a CSV with the columns of the job table."""
+    """Log to read instead of generating jobs: Slurm's sacct, the Standard Workload Format, a public trace's original
+    file, or a CSV, TSV or Parquet file with the columns of the job table. The format is found by the file's look."""
+    columns: str | None = choice(None, expected=columns_expected)
+    """Headings of a file with columns of its own, as in job_id="job id",submit_s=submit,num_gpus=gpus."""
+    time_zone: str | None = choice(None, expected=zone_expected)
+    """Zone of times in the log that have none, such as Europe/Berlin; default: UTC."""
     cluster: str | None = None
     """NxG (nodes x GPUs), with details as in 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; or a CSV of nodes.
     Default: 8x8; philly if --full-trace replays the trace philly."""
@@ -105,10 +157,12 @@ class Rules:
     borrowing: Literal["none", "idle", "reclaim"] = "none"
     """What tenants may do beyond their quotas: none: nothing; idle: use GPUs that no other tenant claims; reclaim: the
     same, until others need their guaranteed GPUs and take them back by preemption."""
-    physics: str = choice("standard", expected=parts_expected)
-    """Simulated effects: standard (all that concern jobs on GPUs), exclusive (the classic problem: memory, preemption,
-    estimates), all, none, or a list joined by commas of memory, preemption, estimates, sharing, locality, cores,
-    bandwidth, cpu_jobs, elastic, gpu_types, failures, startup, links, exchange, profiles."""
+    physics: str | None = choice(None, expected=parts_expected)
+    """Simulated effects: standard (all that concern jobs on GPUs; the default of generated jobs), measured (those for
+    which a log holds all figures, so that nothing is drawn; the default with --trace-file), exclusive (the classic
+    problem: memory, preemption, estimates), all, none, or a list joined by commas of measured, memory, preemption,
+    estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types, failures, startup, links, exchange,
+    profiles."""
     jobs: int = choice(512, least=1)
     """Number of consecutive jobs in a window; with --full-trace, number of jobs to generate."""
     full_trace: bool = False
@@ -164,6 +218,16 @@ class Scenario(Parameters, Rules):
         return self.run_time_predictor is not None
 
     @property
+    def physics_name(self) -> str:
+        """Physics, with defaults applied."""
+        return self.physics or (MEASURED if self.trace_file else "standard")
+
+    @property
     def parts(self) -> frozenset[str]:
-        """Parts of physics that are on."""
-        return parts_of(self.physics)
+        """Parts of physics that are on; RuntimeError where they depend on a log that has not been read."""
+        parts = parts_of(self.physics_name)
+        if MEASURED in parts:
+            raise RuntimeError(
+                "what is measured is known once the log is read: workloads.with_physics(scenario)"
+            )
+        return parts

@@ -20,7 +20,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.traces import stream, unknown
 from gpu_cluster_gym.workloads._scenario import EXCLUSIVE, Scenario, Split, Window
-from gpu_cluster_gym.workloads._workload import Workload, generate, prepare, read
+from gpu_cluster_gym.workloads._workload import Workload, generate, prepare, read, with_physics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +65,7 @@ def up_to(scenario: Scenario, split: Split, count: int) -> list[Workload]:
 
 
 def _first(scenario: Scenario, split: Split, count: int) -> list[Workload]:
+    scenario = with_physics(scenario)
     if split not in SHARES:
         raise ValueError(unknown("split", split, SHARES))
     if count < 1:
@@ -74,6 +75,7 @@ def _first(scenario: Scenario, split: Split, count: int) -> list[Workload]:
 
 def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
     """Return the message for too few windows, with its remedies."""
+    scenario = with_physics(scenario)
     low, high = ACCEPTED_RANGE
     wanted = f" with a mean JCT / mean run time of {low}-{high} on {scenario.cluster_name}" * (
         not scenario.all_windows
@@ -91,6 +93,7 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
 
 def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workload]:
     """Yield the accepted windows of a split in their fixed order, out of the first `most` candidates."""
+    scenario = with_physics(scenario)
     known = listed_ratios(scenario, split)
     make = make_judged = table_maker(scenario, split)
     # Restart costs and start-ups change the columns that are drawn, so acceptance then needs tables of its own.
@@ -135,6 +138,7 @@ Make = Callable[[int], "pd.DataFrame | None"]
 
 def table_maker(scenario: Scenario, split: Split) -> Make:
     """Return a function that makes the filled table of a numbered window, or None past the last."""
+    scenario = with_physics(scenario)
     if scenario.trace_file:
         return _of_file(scenario, split)
     return lambda number: generate(scenario, Window(split, number))

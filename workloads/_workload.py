@@ -22,7 +22,15 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
 from gpu_cluster_gym.simulator.physics import Physics, acting
 from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants
 from gpu_cluster_gym.workloads._quotas import cut_at_limits, guaranteed, tenants_of
-from gpu_cluster_gym.workloads._scenario import FULL_TRACE, Scenario, Window
+from gpu_cluster_gym.workloads._scenario import (
+    FULL_TRACE,
+    MEASURED,
+    PARTS,
+    Scenario,
+    Window,
+    parts_held,
+    parts_of,
+)
 from gpu_cluster_gym.workloads._shifts import describe_shift, parsed, with_arrivals
 
 if TYPE_CHECKING:
@@ -203,7 +211,13 @@ def physics_of(machines: Cluster, scenario: Scenario) -> Physics:
 
 
 def load(
-    trace: str | None = None, file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None
+    trace: str | None = None,
+    file: str | PathLike[str] | None = None,
+    *,
+    seed: int,
+    jobs: int | None = None,
+    columns: str | None = None,
+    time_zone: str | None = None,
 ) -> pd.DataFrame:
     """Return the job table of a trace, or of a named workload that generates its own jobs; see `traces.load`.
 
@@ -211,7 +225,7 @@ def load(
     """
     traces.refuse_while_asking("a trace")
     if trace is None or trace in traces.names():
-        return traces.load(trace, file, seed=seed, jobs=jobs)
+        return traces.load(trace, file, seed=seed, jobs=jobs, columns=columns, time_zone=time_zone)
     known = traces.available("workloads")
     found: Any = traces.provider("workloads", trace, "trace") if trace in known else None
     if not hasattr(found, "trace"):
@@ -224,6 +238,7 @@ def load(
 
 def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFrame:
     """Cap run times as requested and fill in columns that the trace lacks."""
+    scenario = with_physics(scenario)
     machines = cluster(scenario.cluster_name)
     if scenario.max_duration is not None:
         longest, present = scenario.max_duration, [name for name in RUN_TIMES if name in table]
@@ -267,6 +282,7 @@ def prepare(
     quotas: GPUs guaranteed to each tenant; by default as the scenario says.
     """
     traces.refuse_while_asking("a workload")
+    scenario = with_physics(scenario)
     if scenario.shift is not None:
         return shifted(prepare(table, replace(scenario, shift=None), window=window), scenario.shift)
     machines = cluster(scenario.cluster_name)
@@ -394,10 +410,40 @@ def scaled_arrivals(table: pd.DataFrame, gpus: int, load: float) -> dict[str, An
     return dict(with_arrivals(table, first + (table["submit_s"] - first) * high))
 
 
+@cached(1)
+def _log(source: Scenario) -> pd.DataFrame:
+    """Return the jobs of a scenario's trace file as the log has them."""
+    named = {name: getattr(source, name) for name in ("columns", "time_zone")}
+    return load(source.trace_name, source.trace_file, seed=source.seed, jobs=None, **named)
+
+
+def _source(scenario: Scenario) -> Scenario:
+    """Return a scenario of the same log, equal for all scenarios that read it alike."""
+    same = ("trace", "trace_file", "columns", "time_zone", "seed")
+    return Scenario(**{name: getattr(scenario, name) for name in same})
+
+
+def with_physics(scenario: Scenario) -> Scenario:
+    """Return the scenario with its physics spelt out, where it is what the log holds; ValueError for a bad log."""
+    parts = parts_of(scenario.physics_name)
+    if MEASURED not in parts:
+        return scenario
+    if not scenario.trace_file:
+        raise ValueError(
+            f"physics {scenario.physics}: a generator measures nothing; name a log by trace_file"
+        )
+    held = parts_held(_log(_source(scenario)).columns)
+    return replace(scenario, physics=",".join(part for part in PARTS if part in parts | held) or "none")
+
+
 @cached(2)
 def read(scenario: Scenario) -> pd.DataFrame:
     """Return the filled jobs of a scenario's trace file, read again only when it changes."""
-    table = load(scenario.trace_name, scenario.trace_file, seed=scenario.seed)
+    table = _log(_source(scenario))
+    if "cpu_jobs" not in scenario.parts:
+        table = _without(
+            table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs of the log left out, since cpu_jobs is off"
+        )
     return filled(table, scenario, seed=scenario.seed)
 
 
@@ -415,5 +461,6 @@ def generate(scenario: Scenario, window: Window) -> pd.DataFrame:
 
 def full_trace(scenario: Scenario) -> Workload:
     """Return everything as one workload, on the trace's own cluster or the one named."""
+    scenario = with_physics(scenario)
     table = read(scenario) if scenario.trace_file else generate(scenario, FULL_TRACE)
     return prepare(table, scenario)

@@ -28,7 +28,7 @@ def row(name: str) -> tuple[str, ...]:
         f"{scenario.jobs:,}",
         str(count),
         numbers,
-        scenario.physics.replace(",", ", "),
+        scenario.physics_name.replace(",", ", "),
     )
 
 

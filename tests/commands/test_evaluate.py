@@ -14,6 +14,8 @@ import pytest
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.checkpoint import Agent
+from gpu_cluster_gym.agents.resolve import BASELINES
+from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluate import Evaluation, chosen, main, read_choices
 from gpu_cluster_gym.evaluation import metrics
 from gpu_cluster_gym.simulator.choice import flag, names
@@ -82,11 +84,14 @@ def jobs_of(folder: Path, policy: str) -> pd.DataFrame:
     return pd.read_csv(folder / policy / "jobs.csv", dtype={"job_id": str, "status": str})
 
 
-def test_a_policy_is_compared_with_four_others(command: Command, crowded: Path, tmp_path: Path) -> None:
-    code, out, error = command("--policy", "easy", *windows_of(crowded, tmp_path))
+def test_a_policy_is_compared_with_classics_and_floors(
+    command: Command, crowded: Path, tmp_path: Path
+) -> None:
+    code, out, error = command("--policy", "gittins", *windows_of(crowded, tmp_path))
     assert (code, error) == (0, "")
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
-    assert rows == ["easy", "fifo", "sjf", "srtf", "las"]
+    assert rows == ["gittins", *BASELINES, *FLOORS]
+    assert "fifo skips jobs that do not fit; fifo_strict waits for them." in out
     assert "2 test windows of 40 jobs without a filter, seed 0" in out
     assert max(map(len, out.splitlines())) <= 120
 
@@ -101,7 +106,8 @@ def test_several_policies_make_one_table(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
     names = ("las", "easy_here:policy", "sjf")
-    code, out, error = command("--policy", *names, *windows_of(crowded, tmp_path / "out"))
+    shown = ("--wide", "--no-floors")
+    code, out, error = command("--policy", *names, *shown, *windows_of(crowded, tmp_path / "out"))
     assert (code, error) == (0, "")
     rows = re.findall(r"^([\w.:]+) +[\d,.]{3,} ", out, re.MULTILINE)
     assert rows == 2 * ["las", "easy_here:policy", "sjf"], "a line is too short for all columns"
@@ -116,14 +122,14 @@ QUICK = [name for name in baselines.names() if name != "lookahead"]
 
 
 def test_a_slow_policy_joins_all_policies_if_named() -> None:
-    policies, _ = chosen(read_choices(["--policy", "all", "lookahead"]))
+    policies, _ = chosen(read_choices(["--policy", "all", "lookahead", "--no-floors"]))
     assert sorted(policies) == baselines.names()
 
 
 def test_all_with_one_of_ones_own_is_one_table() -> None:
     asked = read_choices(["--policy", "all", "gpu_cluster_gym.baselines.easy:policy", "las"])
     policies, reference = chosen(asked)
-    assert list(policies) == [*QUICK, "gpu_cluster_gym.baselines.easy:policy"]
+    assert list(policies) == [*QUICK, "gpu_cluster_gym.baselines.easy:policy", *FLOORS]
     assert reference == "fifo"
 
 
@@ -138,7 +144,7 @@ def test_two_agents_of_one_name_are_two_rows(tmp_path: Path) -> None:
     for agent in agents:
         checkpoint.save(agent, Agent(opinionated(), TINY, Scenario()))
     policies, reference = chosen(read_choices(["--policy", *map(str, agents)]))
-    assert list(policies) == ["mine_best", str(agents[1])]
+    assert list(policies) == ["mine_best", str(agents[1]), *FLOORS]
     assert reference == "mine_best"
 
 
@@ -148,7 +154,7 @@ def test_all_is_every_baseline_and_oracles_stand_below(
     one = ("--cluster", "2x2", "--jobs", 40, "--windows", 1, "--all-windows", "--out", tmp_path)
     code, out, _ = command("--policy", "all", "--trace-file", crowded, *one)
     assert code == 0
-    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == QUICK
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == sorted([*QUICK, *FLOORS])
     assert "all omits policies that take minutes per window: lookahead." in out
     above, below = out.split("─\n")[1:3]
     assert "srtf_oracle" not in above
@@ -252,10 +258,14 @@ def test_a_policy_that_fails_leaves_the_others_in_the_table(
     code, out, error = command(*given, *windows_of(crowded, tmp_path / "out"))
     assert code == 2
     assert re.findall(r"^(\S+) +[\d,]+ +[\d.]+", out, re.MULTILINE)[:2] == ["fifo", "srtf"]
-    assert "2 of 4 policies failed and are not in the table" in error
+    assert "2 of 6 policies failed and are not in the table" in error
     assert "bad_for_a_test:broken, window 0: KeyError: 'nothing' (bad_for_a_test.py, line 2)" in error
     assert re.search(r"bad_for_a_test:illegal, window 0: at [\d.e+]+ s: job 1000000 has not arrived", error)
-    assert {*json.loads((tmp_path / "out" / "summary.json").read_text())["by_window"]} == {"fifo", "srtf"}
+    assert {*json.loads((tmp_path / "out" / "summary.json").read_text())["by_window"]} == {
+        "fifo",
+        "srtf",
+        *FLOORS,
+    }
     tracebacks = (tmp_path / "out" / "errors.txt").read_text(encoding="utf-8")
     assert tracebacks.count("Traceback (most recent call last)") == 2
     assert "return {}['nothing']" in tracebacks
@@ -267,10 +277,10 @@ def test_if_every_policy_fails_there_is_no_table(
     (tmp_path / "all_bad_for_a_test.py").write_text("def one(view):\n    return 1 / 0\n\ntwo = one\n")
     monkeypatch.chdir(tmp_path)
     names = ("all_bad_for_a_test:one", "all_bad_for_a_test:two")
-    code, out, error = command("--policy", *names, *windows_of(crowded, tmp_path / "out"))
+    code, out, error = command("--policy", *names, "--no-floors", *windows_of(crowded, tmp_path / "out"))
     assert code == 2
     assert "every policy failed: all_bad_for_a_test:one, window 0: ZeroDivisionError" in error
-    assert "preemp" not in out
+    assert "preemp-" not in out
 
 
 def test_an_empty_out_is_refused(
@@ -331,7 +341,7 @@ def test_preemptive_rankings_under_easy_are_named(command: Command, crowded: Pat
     command("--policy", "xion", *windows_of(crowded, tmp_path, "--discipline", "easy"))
     notes = notes_of(tmp_path)
     assert "Ran as greedy, since easy does not apply to preemptive rankings: srtf, las." in notes
-    assert "Independent of the discipline: xion." in notes
+    assert "Independent of the discipline: xion, random_legal, first_legal." in notes
 
 
 def test_help_lists_every_flag_once_and_imports_nothing_heavy() -> None:

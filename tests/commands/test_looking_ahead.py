@@ -9,6 +9,7 @@ import pytest
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.resolve import BASELINES
+from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluate import chosen, main, read_choices
 from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
 from gpu_cluster_gym.simulator.rule_policy import Steered
@@ -19,9 +20,9 @@ from tests.cases.crowd import TINY, opinionated
 def test_look_ahead_is_compared_with_its_base(capsys: pytest.CaptureFixture[str]) -> None:
     """Constants, a pretrained agent, or union, each with and without look-ahead."""
     named = {
-        "lookahead:constants": ["lookahead:constants", "constants", "union", *BASELINES],
-        "lookahead:ppo": ["lookahead:ppo", "ppo", *BASELINES],
-        "lookahead:union": ["lookahead:union", "union", *BASELINES],
+        "lookahead:constants": ["lookahead:constants", "constants", "union", *BASELINES, *FLOORS],
+        "lookahead:ppo": ["lookahead:ppo", "ppo", *BASELINES, *FLOORS],
+        "lookahead:union": ["lookahead:union", "union", *BASELINES, *FLOORS],
     }
     for name, rows in named.items():
         policies, reference = chosen(read_choices(["--policy", name, "--workload", "mixed"]))

@@ -56,9 +56,9 @@ def test_agents_are_judged_on_their_training_scenario_with_flags_on_top(tmp_path
 def test_explicit_defaults_override(tmp_path: Path) -> None:
     """An explicit default overrides the training scenario."""
     learned = checkpoint.load(MIXED).scenario
-    usual = Scenario()
-    assert judged_on(str(MIXED), "--physics", usual.physics) == replace(learned, physics=usual.physics)
-    assert learned.physics != usual.physics
+    usual = Scenario().physics_name
+    assert judged_on(str(MIXED), "--physics", usual) == replace(learned, physics=usual)
+    assert learned.physics != usual
     file = tmp_path / "mine.json"
     file.write_text('{"seed": 1, "windows": 2}')
     assert judged_on(str(MIXED), "--config", str(file)) == replace(learned, seed=1)

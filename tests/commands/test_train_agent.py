@@ -279,4 +279,4 @@ def test_help_imports_nothing_heavy() -> None:
     ],
 )
 def test_verdicts_follow_the_interval(low: float, high: float, windows: int, expected: str) -> None:
-    assert words(Comparison(low, low, high, low, low, 0, windows)) == expected
+    assert words(Comparison(low, low, high, 0, windows)) == expected

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from pandas.testing import assert_frame_equal
 
+from gpu_cluster_gym import baselines
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy, PlainAgent
+from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.simulator.episode import run
@@ -68,6 +70,30 @@ def test_a_policy_acts_like_its_agent_in_the_environment(kind: str, physics: str
     assert_frame_equal(table, env.results(), check_exact=True)
     rule = load.results(run(Rule(), load.episode()))
     assert not table["finish_s"].equals(rule["finish_s"]), "the agent chooses"
+
+
+@pytest.mark.parametrize("name", FLOORS)
+def test_a_floor_acts_like_its_agent_in_the_default_environment(name: str, tmp_path: Path) -> None:
+    chosen = scenario(tmp_path, "all")
+    load = full_trace(Scenario(**chosen))
+    rng = load.episode().view.rng
+    env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen).unwrapped
+    _, info = env.reset(options={"window": 0})
+    over = False
+    while not over:
+        legal = np.flatnonzero(info["action_mask"])
+        _, _, over, _, info = env.step(rng.choice(legal) if name == "random_legal" else legal[0])
+    table = load.results(run(baselines.make(FLOORS[name]), load.episode()))
+    assert_frame_equal(table, env.results(), check_exact=True)
+
+
+def test_random_legal_actions_differ_by_seed_only(tmp_path: Path) -> None:
+    found = []
+    for seed in (0, 0, 1):
+        load = full_trace(Scenario(**scenario(tmp_path, "none"), seed=seed))
+        table = load.results(run(baselines.make(FLOORS["random_legal"]), load.episode()))
+        found.append(table["start_s"].tolist())
+    assert found[0] == found[1] != found[2]
 
 
 WRONG = [

@@ -355,6 +355,7 @@ def test_the_reward_may_be_the_estimated_advantage_of_the_move() -> None:
 
 def test_an_unknown_reward_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="there is no reward 'jtc' among gain, jct, rollout_advantage; did you mean"
+        ValueError,
+        match="there is no reward 'jtc' among gain, jct, rollout_advantage, slowdown; did you mean",
     ):
         one(reward="jtc")

@@ -43,6 +43,30 @@ def test_the_return_is_minus_the_total_jct(
         assert all(seen.reward <= 0 for seen in steps)
 
 
+@pytest.mark.parametrize("action", [{}, BY_AGENT, {"action": "moves"}, {"action": "steer"}], ids=str)
+def test_the_return_of_slowdown_is_minus_the_mean_slowdown(action: dict[str, Any]) -> None:
+    """One window after the other."""
+    choices: dict[str, Any] = {
+        "workload": "quick",
+        "scenario": {"jobs": 30, "all_windows": True},
+        "count": 2,
+        "reward": "slowdown",
+    }
+    env: Any = gymnasium.make("GPUCluster-v2", **choices, **action).unwrapped
+    for window in (0, 1, 0):
+        env.reset(options={"window": window})
+        paid, over = 0.0, False
+        while not over:
+            masks = env.action_masks()
+            chosen_ = (
+                env.action_space.low if action.get("action") == "steer" else int(np.flatnonzero(masks)[0])
+            )
+            _, got, over, _, _ = env.step(chosen_)
+            paid += got
+        least_s = np.maximum(env.workload.jobs["duration_s"], 10.0)
+        assert paid == pytest.approx(-(env.results()["jct_s"] / least_s).mean(), rel=1e-9)
+
+
 @pytest.mark.parametrize("reward", modules("envs.rewards"))
 def test_the_scale_is_the_base_policys_mean_jct(reward: str, tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path), reward=reward)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpu_cluster_gym.evaluation.metrics import METRICS, pool, summarise
+from gpu_cluster_gym.evaluation.metrics import METRICS, equal_share_jct_s, pool, summarise
 from gpu_cluster_gym.simulator.results import COLUMNS, table
 
 
@@ -87,7 +87,8 @@ def test_a_cut_table_is_refused_by_default() -> None:
 
 
 def test_every_column_of_a_summary_is_declared() -> None:
-    owners = pd.DataFrame({"job_id": ["a", "b", "c"], "user": ["u", "u", "v"], "vc": ["x", "y", "z"]})
+    of_job = {"user": ["u", "u", "v"], "vc": ["x", "y", "z"], "tenant": ["s", "s", "t"]}
+    owners = pd.DataFrame({"job_id": ["a", "b", "c"], **of_job})
     more = {"busy_s": [900.0, 100.0, 0.0], "core_s": [1.0, 2.0, 3.0], "deadline_s": [0.0, 0.0, 9.0]}
     one_without = episode(num_gpus=[1, 2, 0], **more)
     summary = summarise(table(**one_without), gpus=2, cores=12, owners=owners)
@@ -108,7 +109,9 @@ def test_every_column_of_a_summary_is_declared() -> None:
         ("max_jct_s", 1800),
         ("jct_variance_s2", (1000**2 + 1450**2 + 1800**2) / 3 - (4250 / 3) ** 2),
         ("mean_wait_s", 2540 / 3),
-        ("mean_slowdown", (1000 / 1000 + 1450 / 600 + 1800 / 600) / 3),
+        ("max_wait_s", 1590),
+        ("mean_slowdown", (1000 / 1000 + 1450 / 400 + 1800 / 160) / 3),
+        ("p99_slowdown", 1450 / 400 + 0.98 * (1800 / 160 - 1450 / 400)),
         ("jct_over_run_time", 4250 / 1560),
         ("makespan_s", 1800),
         ("gpu_goodput_share", (1000 + 2 * 400 + 160) / 3600),
@@ -127,6 +130,19 @@ def test_slowdown_of_a_short_job_is_at_least_one() -> None:
     quick = episode(finish_s=[1.0, 101.0, 1.0], wait_s=[0.0] * 3, run_s=[1.0] * 3, overhead_s=[0.0] * 3)
     results = table(**{**quick, "lost_s": [0.0] * 3})
     assert summarise(results, gpus=2)["mean_slowdown"].item() == 1.0
+
+
+def test_finish_time_fairness_compares_with_an_equal_share_of_the_gpus() -> None:
+    """Of two GPUs, each of n jobs has 2 / n, so that b, which requests two, runs at a speed of 1 / n.
+
+    a and c are present from 0, b from 100 to 1550. With a share, c has its 160 s at 190: 100, then 60 at 2/3. a has 100
+    at 100, 700 at 1000 and the last 300 at 1300, at full speed. b has 300 of its 400 s at 1000 and the rest at 1200.
+    """
+    row = summarise(table(**episode()), gpus=2).iloc[0]
+    assert row["max_finish_time_fairness"] == pytest.approx(1800 / 190)
+    assert row["unfair_share"] == pytest.approx(2 / 3), "a ends before its share would have had it end"
+    alone = equal_share_jct_s(*map(np.array, ([0.0, 50.0], [10.0, 60.0], [30.0, 10.0], [1, 1])), gpus=1)
+    assert alone.tolist() == [30.0, 10.0], "the cluster counts as empty where no job is present"
 
 
 def test_a_cut_window_averages_finished_jobs() -> None:
@@ -154,7 +170,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
 def test_fairness_is_jains_index_of_the_owners_mean_slowdown() -> None:
     owners = pd.DataFrame({"job_id": ["a", "b", "c"], "user": ["u", "v", "v"], "vc": ["x", "x", "x"]})
     row = summarise(table(**episode()), gpus=2, owners=owners).iloc[0]
-    one, two = 1.0, (1450 / 600 + 1800 / 600) / 2
+    one, two = 1.0, (1450 / 400 + 1800 / 160) / 2
     assert row["user_fairness"] == pytest.approx((one + two) ** 2 / (2 * (one**2 + two**2)))
     assert row["vc_fairness"] == 1.0
 

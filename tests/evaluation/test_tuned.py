@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import tune
 from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents.resolve import BASELINES
 from gpu_cluster_gym.baselines import _tuned
 from gpu_cluster_gym.evaluate import main, read_choices
 from gpu_cluster_gym.evaluation import search
@@ -250,7 +251,7 @@ def test_the_best_is_compared_with_the_default(kept: Path, capsys: pytest.Captur
     assert main(args) == 0
     out, notes = capsys.readouterr().out, (kept / "out" / "notes.txt").read_text(encoding="utf-8")
     rows = [line.split()[0] for line in out.splitlines() if line[:1].isalpha()]
-    assert rows[rows.index("tuned:lucid") :][:6] == ["tuned:lucid", "lucid", "fifo", "sjf", "srtf", "las"]
+    assert rows[rows.index("tuned:lucid") :][:4] == ["tuned:lucid", "lucid", *BASELINES[:2]]
     expected = (
         "lucid with limits = (0.5, 0.8), found on training windows of xonar_mix with 1,000 simulated events."
     )

@@ -16,7 +16,9 @@ import pytest
 
 from gpu_cluster_gym import evaluate, train_agent
 from gpu_cluster_gym.agents.pretrained import FOR_ALL, SHIPPED
+from gpu_cluster_gym.evaluation.describe import main as describe
 from gpu_cluster_gym.evaluation.plot.__main__ import main as plot
+from tests.cases.bad_logs import sacct
 from tests.cases.crowd import crowd
 from tests.conftest import ROOT
 
@@ -60,6 +62,7 @@ READ_ONLY = {
     "--config agents/shipped/all": "twelve workloads with validation windows",
     "--policy all --full-trace": "the README runs all policies",
     "--policy all runs/": "the same",
+    "--trace-file weeks.csv": "windows need a log of weeks",
     "docs.examples.train.vectors": "test_training_examples runs it",
 }
 """Text of commands that are not run, only parsed, and the reason."""
@@ -165,6 +168,7 @@ def test_commands_of_a_page_run_one_after_another(
 def write_files_of_pages(page: str, folder: Path) -> None:
     """Write the modules in the pages, those of this page last; a log, and an agent."""
     crowd(folder / "jobs.csv", count=30)
+    sacct(folder / "sacct.txt", count=30)
     shutil.copytree(SHIPPED / FOR_ALL, folder / "runs" / "train-..." / "best")
     (folder / "mylab").mkdir()
     for each in sorted(PAGES, key=lambda path: path.name == page):  # this page overrides others
@@ -186,6 +190,8 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
             return train_agent.main(small(args, "train_agent.py"))
         case ["plot", *args]:
             return plot(small(args, "plot"))
+        case ["describe", *args]:
+            return describe(args)
         case ["-m", module, *args]:
             monkeypatch.setattr(sys, "argv", [module, *(str(min(int(steps), STEPS)) for steps in args)])
             forget()
@@ -198,6 +204,8 @@ def small(args: Sequence[str], command: str) -> list[str]:
     """Return the arguments of a command with those of a small size."""
     wanted = dict(pairs(shlex.split(SMALL[command])))
     own = pairs(args)
+    if "--full-trace" in args:
+        wanted.pop("--windows")
     few = [words for flag, words in own if flag == "--windows" and int(words[0]) <= MAX_WINDOWS]
     wanted |= {"--windows": few[0]} if few and command == "evaluate.py" else {}
     kept = [(flag, words) for flag, words in own if flag not in wanted]
@@ -229,9 +237,9 @@ def test_flags_of_slow_commands_are_valid(command: Command, monkeypatch: pytest.
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_alone)
     match command.words[1:]:
-        case ["evaluate.py", *args]:
+        case ["evaluate.py" | "evaluate", *args]:
             evaluate.read_choices(args)
-        case ["train_agent.py", *args]:
+        case ["train_agent.py" | "train", *args]:
             train_agent.read_choices(args)
         case ["-m", module, *args] if module.startswith("benchmarks."):
             with pytest.raises(Read):

@@ -59,6 +59,7 @@ def test_a_job_holds_gpus_from_start_to_end(tmp_path: Path) -> None:
             "duration_s": 3630.0,
             "user": "u1",
             "vc": "ee9e8c",
+            "tenant": "ee9e8c",
             "status": "Killed",
             "logged_start_s": 290.0,
         }

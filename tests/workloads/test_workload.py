@@ -184,7 +184,7 @@ def test_cpu_jobs_are_taken_out_unless_they_are_simulated(tmp_path: Path) -> Non
     work = made(tmp_path, table)
     assert len(work.jobs) == 29
     assert work.jobs["num_gpus"].all()
-    assert "CPU jobs taken out, since cpu_jobs is off: 3" in work.table.attrs["notes"]
+    assert "CPU jobs of the log left out, since cpu_jobs is off: 3" in work.table.attrs["notes"]
     assert len(made(tmp_path, table, physics="memory,cpu_jobs").jobs) == 32
 
 

@@ -1,0 +1,11 @@
+"""Minus the slowdown gathered in the step: the return is minus the mean slowdown of the jobs.
+
+Short jobs count as much as long ones. The run time is the one alone, at full speed, and at least 10 s.
+"""
+
+import numpy as np
+
+
+def reward(slowdown: np.ndarray) -> np.ndarray:
+    """Return minus the slowdown of the step."""
+    return 0.0 - slowdown

@@ -1,0 +1,203 @@
+"""Describe a log before it is simulated: load over time, widths, run times, waits and tenants."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gpu_cluster_gym.evaluation import command, table
+from gpu_cluster_gym.traces import columns_given, load
+
+Floats = npt.NDArray[np.float64]
+
+DAY = 86_400.0
+QUANTILES = (0.1, 0.5, 0.9, 0.99)
+MAX_ROWS = 14
+"""Largest number of intervals of the load, and of tenants."""
+INTERVALS = (60.0, 600.0, 3600.0, 6 * 3600.0, DAY, 7 * DAY, 30 * DAY, 365 * DAY)
+"""Lengths of intervals of the load, s."""
+WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
+"""Upper bounds of the classes of GPUs; more than the last are a class too."""
+BAR = 30  # characters
+
+
+class Load(NamedTuple):
+    """GPUs held over time in intervals of equal length.
+
+    begin_s: start of each interval. mean, peak: GPUs held in it. submitted: jobs. step_s: length of an interval.
+    """
+
+    begin_s: Floats
+    mean: Floats
+    peak: Floats
+    submitted: npt.NDArray[np.int64]
+    step_s: float
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Describe the log that the arguments name; return the exit code, 2 for an unreadable log."""
+    return command.run("gpu-cluster-gym describe", work, args)
+
+
+def work(args: Sequence[str]) -> None:
+    """Print the description of a log, and draw it where that is wanted."""
+    chosen = parser().parse_args(args)
+    columns_given(chosen.columns)  # an error in the flag comes before one in the file
+    jobs = load(chosen.trace, chosen.file, seed=0, columns=chosen.columns, time_zone=chosen.time_zone)
+    out = table.console(sys.stdout)
+    out.print(*description(jobs, Path(chosen.file).name), sep="\n", markup=False, highlight=False)
+    if chosen.plot:
+        from gpu_cluster_gym.evaluation.plot.logs import draw
+
+        out.print(f"Figure: {draw(jobs, load_over_time(jobs), Path(chosen.plot))}", highlight=False)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the arguments."""
+    found = argparse.ArgumentParser("gpu-cluster-gym describe", description=__doc__)
+    found.add_argument("file", help="a log, in a format that evaluate.py --trace-file reads")
+    found.add_argument("--trace", help="format of the log, if it must be one")
+    found.add_argument("--columns", help='headings of a table, as in job_id="job id",submit_s=submit')
+    found.add_argument("--time-zone", help="zone of times without one; default: UTC")
+    found.add_argument("--plot", nargs="?", const="log.png", help="draw it too; default: log.png")
+    return found
+
+
+def description(jobs: pd.DataFrame, name: str) -> list[str]:
+    """Return the lines about a job table."""
+    on_gpus = jobs[jobs["num_gpus"] > 0]
+    span_s = float(jobs["submit_s"].max() - jobs["submit_s"].min())
+    lines = [f"{name}: {len(jobs):,} jobs within {duration(span_s)}, {len(on_gpus):,} of them on GPUs"]
+    lines += [f"Note: {note}." for note in jobs.attrs["notes"]]
+    if on_gpus.empty:
+        return lines
+    lines += ["", *_load(on_gpus), "", *_widths(on_gpus), "", *_times(on_gpus)]
+    for column, word in (("tenant", "Tenant"), ("user", "User")):
+        if column in on_gpus:
+            return [*lines, "", *_owners(on_gpus, column, word)]
+    return lines
+
+
+def load_over_time(jobs: pd.DataFrame) -> Load:
+    """Return GPUs held over time, from the logged starts, or from the submissions where the log has none."""
+    begin = _starts(jobs)
+    end, gpus = begin + jobs["duration_s"].to_numpy(), jobs["num_gpus"].to_numpy().astype(float)
+    first, last = float(min(jobs["submit_s"].min(), begin.min())), float(end.max())
+    step = next((each for each in INTERVALS if (last - first) / each <= MAX_ROWS), (last - first) / MAX_ROWS)
+    edges = np.asarray(first + step * np.arange(max(1, int(np.ceil((last - first) / step))) + 1), np.float64)
+    time, held = gpus_held(begin, end, gpus)
+    # GPU-seconds until each edge: the integral of a step function
+    until = np.concatenate([[0.0], np.cumsum(held[:-1] * np.diff(time))])
+    at = np.clip(np.searchsorted(time, edges, side="right") - 1, 0, None)
+    area = until[at] + held[at] * np.maximum(edges - time[at], 0.0)
+    area[edges < time[0]] = 0.0
+    peak = np.array(
+        [
+            held[
+                max(0, int(np.searchsorted(time, low, side="right")) - 1) : int(np.searchsorted(time, high))
+            ].max(initial=0.0)
+            for low, high in pairwise(edges)
+        ]
+    )
+    submitted, _ = np.histogram(jobs["submit_s"], edges)
+    mean = np.asarray(np.diff(area) / step, np.float64)
+    return Load(edges[:-1], mean, peak, submitted, step)
+
+
+def gpus_held(begin: Floats, end: Floats, gpus: Floats) -> tuple[Floats, Floats]:
+    """Return the times at which the number of GPUs held changes, and the number from each time on."""
+    time, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
+    change = np.zeros(len(time))
+    np.add.at(change, place[: len(begin)], gpus)
+    np.add.at(change, place[len(begin) :], -gpus)
+    return time, np.rint(np.cumsum(change) * 1e6) / 1e6
+
+
+def waits(jobs: pd.DataFrame) -> Floats | None:
+    """Return the logged wait of each job, s; None where the log has no starts."""
+    if "logged_start_s" not in jobs:
+        return None
+    wait: Floats = (jobs["logged_start_s"] - jobs["submit_s"]).to_numpy()
+    return wait
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the largest unit of which there are two or more, or in seconds."""
+    for name, length in (("days", DAY), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.1f} {name}"
+    return f"{seconds:,.0f} s"
+
+
+def _starts(jobs: pd.DataFrame) -> Floats:
+    """Return the logged starts, or the submissions where the log has none."""
+    name = "logged_start_s" if "logged_start_s" in jobs else "submit_s"
+    starts: Floats = jobs[name].to_numpy().astype(float)
+    return starts
+
+
+def _load(jobs: pd.DataFrame) -> list[str]:
+    found = load_over_time(jobs)
+    begin = _starts(jobs)
+    gpus = jobs["num_gpus"].to_numpy().astype(float)
+    _, held = gpus_held(begin, begin + jobs["duration_s"].to_numpy(), gpus)
+    most = held.max()
+    source = "logged starts" if "logged_start_s" in jobs else "submissions, since the log has no starts"
+    lines = [f"Load (GPUs held, from {source}): {most:,.0f} at most"]
+    lines.append(f"{'from':>12}{'jobs':>9}{'mean':>9}{'peak':>9}")
+    for at, mean, peak, count in zip(*found[:4], strict=True):
+        bar = "#" * round(BAR * mean / most)
+        lines.append(f"{duration(at - found.begin_s[0]):>12}{count:9,}{mean:9,.1f}{peak:9,.0f}  {bar}")
+    return lines
+
+
+def _widths(jobs: pd.DataFrame) -> list[str]:
+    gpu_s = jobs["num_gpus"] * jobs["duration_s"]
+    wait = waits(jobs)
+    lines = [
+        f"{'GPUs':>12}{'jobs':>9}{'share':>9}{'GPU time':>9}{'mean wait' if wait is not None else '':>12}"
+    ]
+    for low, high in zip(WIDTHS, [*WIDTHS[1:], None], strict=True):
+        here = (jobs["num_gpus"] > low) & ((jobs["num_gpus"] <= high) if high else True)
+        if not here.any():
+            continue
+        name = f"over {low}" if high is None else f"{low + 1}-{high}" if high > low + 1 else f"{high}"
+        waited = duration(float(wait[here.to_numpy()].mean())) if wait is not None else ""
+        share, of_time = here.mean(), gpu_s[here].sum() / gpu_s.sum()
+        lines.append(f"{name:>12}{here.sum():9,}{100 * share:7.1f} %{100 * of_time:7.1f} %{waited:>12}")
+    return lines
+
+
+def _times(jobs: pd.DataFrame) -> list[str]:
+    heading = "".join(f"{f'p{100 * each:.0f}':>12}" for each in QUANTILES)
+    lines = [f"{'':12}{'mean':>12}{heading}"]
+    rows = {"run time": jobs["duration_s"].to_numpy(), "wait": waits(jobs)}
+    for name, seconds in rows.items():
+        if seconds is not None:
+            found = [seconds.mean(), *np.quantile(seconds, QUANTILES)]
+            lines.append(f"{name:>12}" + "".join(f"{duration(float(each)):>12}" for each in found))
+    if rows["wait"] is None:
+        lines.append("The log has no starts, so waits are unknown.")
+    return lines
+
+
+def _owners(jobs: pd.DataFrame, column: str, word: str) -> list[str]:
+    frame = pd.DataFrame({"owner": jobs[column], "gpu_s": jobs["num_gpus"] * jobs["duration_s"]})
+    frame["wait"] = waits(jobs) if "logged_start_s" in jobs else np.nan
+    groups = frame.groupby("owner", sort=False)
+    found = groups.agg(jobs=("gpu_s", "size"), gpu_s=("gpu_s", "sum"), wait=("wait", "mean"))
+    found = found.sort_values("gpu_s", ascending=False, kind="stable")
+    lines = [f"{word:24}{'jobs':>9}{'GPU time':>9}{'mean wait' if 'logged_start_s' in jobs else '':>12}"]
+    for each in found.head(MAX_ROWS).itertuples():
+        waited = duration(float(str(each.wait))) if "logged_start_s" in jobs else ""
+        share = 100 * float(str(each.gpu_s)) / found["gpu_s"].sum()
+        lines.append(f"{str(each.Index)[:23]:24}{each.jobs:9,}{share:7.1f} %{waited:>12}")
+    if (more := len(found) - MAX_ROWS) > 0:
+        lines.append(f"and {more:,} more")
+    return lines

@@ -1,0 +1,71 @@
+"""A log is described by hand-computed numbers: load, widths, run times, waits, tenants."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_cluster_gym.__main__ import main
+from gpu_cluster_gym.evaluation import describe
+from gpu_cluster_gym.traces import load
+
+LOG = """job_id,submit_s,num_gpus,duration_s,logged_start_s,tenant
+a,0,2,3600,0,red
+b,600,4,1800,1800,blue
+c,3600,1,3600,3600,red
+"""
+
+
+def described(folder: Path, text: str = LOG) -> list[str]:
+    file = folder / "jobs.csv"
+    file.write_text(text)
+    return describe.description(load(file=file, seed=0), file.name)
+
+
+def test_gpus_held_are_a_step_function() -> None:
+    """2 GPUs from 0 to 3,600 s, 4 more from 1,800 on to 3,600 s; one from 3,600 to 7,200 s."""
+    begin, end, gpus = (np.array(each, float) for each in ([0, 1800, 3600], [3600, 3600, 7200], [2, 4, 1]))
+    time, held = describe.gpus_held(begin, end, gpus)
+    assert time.tolist() == [0, 1800, 3600, 7200]
+    assert held.tolist() == [2, 6, 1, 0]
+
+
+def test_load_is_the_mean_and_the_peak_of_each_interval(tmp_path: Path) -> None:
+    """Over two hours in intervals of 10 minutes: 2, 2, 2, 6, 6, 6, then 1 six times."""
+    file = tmp_path / "jobs.csv"
+    file.write_text(LOG)
+    found = describe.load_over_time(load(file=file, seed=0))
+    assert found.step_s == 600
+    assert found.mean.tolist() == [2, 2, 2, 6, 6, 6, 1, 1, 1, 1, 1, 1]
+    assert found.peak.tolist() == [2, 2, 2, 6, 6, 6, 1, 1, 1, 1, 1, 1]
+    assert found.submitted.tolist() == [1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
+
+
+def test_the_description_has_widths_waits_and_tenants(tmp_path: Path) -> None:
+    lines = [" ".join(line.split()) for line in described(tmp_path)]
+    assert lines[0] == "jobs.csv: 3 jobs within 60.0 min, 3 of them on GPUs"
+    assert "Load (GPUs held, from logged starts): 6 at most" in lines
+    assert "3-4 1 33.3 % 40.0 % 20.0 min" in lines  # 4 x 1,800 of 18,000 GPU-seconds; 1,200 s of wait
+    assert "run time 50.0 min 36.0 min 60.0 min 60.0 min 60.0 min" in lines
+    assert "wait 6.7 min 0 s 0 s 16.0 min 19.6 min" in lines
+    assert "red 2 60.0 % 0 s" in lines
+
+
+def test_a_log_without_starts_says_so(tmp_path: Path) -> None:
+    lines = described(tmp_path, "job_id,submit_s,num_gpus,duration_s\na,0,1,60\n")
+    assert "The log has no starts, so waits are unknown." in lines
+    assert any("submissions, since the log has no starts" in line for line in lines)
+
+
+def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "jobs.csv").write_text(LOG)
+    picture = tmp_path / "log.png"
+    assert main(["describe", str(tmp_path / "jobs.csv"), "--plot", str(picture)]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith("jobs.csv: 3 jobs")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_bad_log_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", str(tmp_path / "no.csv")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("expected a readable file")

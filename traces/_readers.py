@@ -1,0 +1,59 @@
+"""The reader of a file: that of the format it looks like, and one sentence where it looks like another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpu_cluster_gym.traces._delimited import head_of
+from gpu_cluster_gym.traces._log import File, Head, Options, Reader
+from gpu_cluster_gym.traces._registry import modules, provider
+from gpu_cluster_gym.traces._table import TraceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GENERIC = "generic"
+FOREIGN = (
+    ("---------- ", "the columns of a terminal", "sacct --parsable2"),
+    ("JOBID ", "squeue", "the history of jobs, from sacct --parsable2"),
+    ("<html", "a web page", "the log itself: download the raw file"),
+    ("<!doctype html", "a web page", "the log itself: download the raw file"),
+    ("version https://git-lfs", "a pointer of Git LFS", "the log itself (git lfs pull)"),
+)
+"""What a file may look like that no reader reads: a mark in its beginning, words for it, and the remedy."""
+
+
+def readers() -> dict[str, Reader]:
+    """Return the readers of all formats by name."""
+    found = {name: getattr(provider("traces", name, "trace"), "reader", None) for name in modules("traces")}
+    return {name: each for name, each in found.items() if each}
+
+
+def read(name: str | None, file: File, options: Options) -> pd.DataFrame:
+    """Return the job table of a log, in the format of a name, or for None in that which it looks like.
+
+    TraceError where the file is malformed, or looks like another format than the one named.
+    """
+    head, known = head_of(file), readers()
+    like = None if options.columns else next((each for each in known if known[each].looks_like(head)), None)
+    chosen = name or like or GENERIC
+    if options.columns and chosen != GENERIC:
+        found = f"--columns with --trace {chosen}, whose columns are known"
+        raise TraceError(file, None, None, found, "either --columns or --trace")
+    if like not in (None, chosen):
+        found = f"what looks like {known[str(like)].what}"
+        raise TraceError(file, 1, None, found, f"{known[chosen].what} (drop --trace {chosen})")
+    if like is None and not options.columns:
+        _refuse_foreign(file, head)
+    table = known[chosen].read(file, options)
+    if name is None and chosen != GENERIC:
+        table.attrs["notes"] = [f"read as {known[chosen].what}", *table.attrs["notes"]]
+    return table
+
+
+def _refuse_foreign(file: File, head: Head) -> None:
+    """Raise TraceError where a file looks like something that no reader reads."""
+    begin = head.text[:2000]
+    for mark, what, remedy in FOREIGN:
+        if mark in begin or mark in begin.casefold():
+            raise TraceError(file, 1, None, f"what looks like {what}", remedy)

@@ -1,0 +1,319 @@
+"""Slurm's accounting: `sacct --parsable2` with the fields of `EXPORT`, in the time zone of the host that printed it.
+
+Sources: the manual pages of sacct and slurm.conf. Rules: steps are skipped; each task of an array is a job; components
+of a heterogeneous job are one job with all their GPUs; attempts of a requeued job (`--duplicates`) are one job, with
+the first submission and the sum of the run times; a job that had to wait for others, or for its begin time, arrives
+when it is eligible.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gpu_cluster_gym.traces import _delimited
+from gpu_cluster_gym.traces._columns import SHORTEST_S
+from gpu_cluster_gym.traces._delimited import text
+from gpu_cluster_gym.traces._log import (
+    UNFINISHED,
+    ZERO,
+    File,
+    Floats,
+    Head,
+    Log,
+    Mask,
+    Options,
+    Reader,
+    among,
+)
+from gpu_cluster_gym.traces._table import TraceError, quote
+from gpu_cluster_gym.traces._times import Clock, spans
+
+EXPORT = (
+    "sacct --allusers --duplicates --parsable2 --starttime 2024-01-01 --format JobID,User,Account,Partition,QOS,State,"
+    "Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqTRES,AllocTRES"
+)
+"""A command that exports what is read here."""
+BLANK = ("", "Unknown", "None", "N/A")
+NO_LIMIT = ("", "UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "None")
+RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
+QUEUED = ("PENDING", "CONFIGURING", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED", "RESV_DEL_HOLD")
+ENDED = (
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REQUEUED",
+    "TIMEOUT", "LAUNCH_FAILED",
+)  # fmt: skip
+STATES = {*RUNNING, *QUEUED, *ENDED}
+TRES = ("AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES")
+"""Fields that may name GPUs, the best first; GRES are counted for each node."""
+_JOB = re.compile(r"\d{1,12}(?:_(?:\d{1,12}|\[[^\]|]{1,4000}\]))?(?:\+\d{1,6})?", re.ASCII)
+_STEP = re.compile(_JOB.pattern + r"\.[\w+.\-]{1,64}", re.ASCII)
+_AMOUNT = re.compile(r"(\d{1,9})(?:\.\d+)?[KMGTP]?[nc]?", re.ASCII)
+_SLICE = re.compile(r"(\d)g\.\d+gb", re.IGNORECASE | re.ASCII)
+_GRES = re.compile(r"(?:gres[/:])?gpu(?::([^:=(),\s]+))??(?:[:=](\d{1,6}))?(?:\([^()]*\))?", re.ASCII)
+_NO_GPU_COUNT = re.compile(r"(?:gres[/:])?gpu(?![a-z])", re.ASCII)
+SLICES = 7
+"""Compute slices of a GPU that is divided by MIG."""
+
+
+def looks_like(head: Head) -> bool:
+    """Return whether a file begins with the headings of `sacct` between bars."""
+    names = set(head.fields("|"))
+    return bool({"JobID", "JobIDRaw"} & names) and bool({"Submit", "State", "Start", "Elapsed"} & names)
+
+
+def read(file: File, options: Options) -> pd.DataFrame:
+    """Read the jobs that ran; what is left out, merged or rounded is counted in the notes."""
+    clock = Clock(options.time_zone)
+    headings = _delimited.header_of(file, "|")
+    job_id = "JobID" if "JobID" in headings else "JobIDRaw"
+    _delimited.require(headings, (job_id, "State", "Submit", "Start"), file, f"Slurm's sacct ({EXPORT})")
+    if not {"ElapsedRaw", "Elapsed", "End"} & set(headings):
+        raise TraceError(file, 1, "ElapsedRaw", quote(", ".join(headings)), "ElapsedRaw, Elapsed or End")
+    tres = [name for name in TRES if name in headings]
+    if not tres:
+        raise TraceError(
+            file, 1, "AllocTRES", quote(", ".join(headings)), f"AllocTRES, which names GPUs: {EXPORT}"
+        )
+    words = (
+        "User",
+        "Account",
+        "Partition",
+        "QOS",
+        "State",
+        "Elapsed",
+        "ElapsedRaw",
+        "Timelimit",
+        "TimelimitRaw",
+    )
+    moments = ("Submit", "Eligible", "Start", "End")
+    counts = ("NNodes", "AllocNodes", "NCPUS", "AllocCPUS")
+    wanted: dict[str, _delimited.Convert] = dict.fromkeys((job_id, *words, *moments, *counts, *tres), text)
+    log = _delimited.log(
+        file, {name: each for name, each in wanted.items() if name in headings}, delimiter="|"
+    )
+    log["JobID"] = log[job_id]
+    _leave_out_steps(log)
+    _check_states(log)
+    for name in moments:
+        if name in log:
+            log[name] = clock.times(log[name], log.line, name, file, BLANK)
+    log.refuse(~log["Submit"].known, "Submit", np.full(len(log), "", object), "a time")
+    _leave_out_what_never_ran(log)
+    _set_times(log)
+    _set_gpus(log, tres)
+    _set_limits(log)
+    for name, heading in (
+        ("user", "User"),
+        ("tenant", "Account"),
+        ("partition", "Partition"),
+        ("qos", "QOS"),
+    ):
+        if heading in log:
+            log.set_text(name, log[heading])
+    log["status"] = log["state"]
+    _merge(
+        log, np.array([each.partition("+")[0] for each in log["JobID"]], object), _heterogeneous(log), "gang"
+    )
+    _merge(log, log["JobID"], np.ones(len(log), bool), "attempts")
+    log["job_id"] = log["JobID"]
+    log.mark_cpu_jobs()
+    return log.table(clock)
+
+
+reader = Reader("Slurm's sacct --parsable2", looks_like, read)
+
+
+def _leave_out_steps(log: Log) -> None:
+    """Leave out the steps of jobs; TraceError for an id of another form."""
+    ids = log["JobID"]
+    step = np.fromiter((bool(_STEP.fullmatch(each)) for each in ids), bool, len(ids))
+    job = np.fromiter((bool(_JOB.fullmatch(each)) for each in ids), bool, len(ids))
+    log.refuse(~step & ~job, "JobID", ids, "an id like 101, 101_7, 101+1 or 101.batch")
+    log.leave_out(step, "steps of jobs, skipped")
+
+
+def _check_states(log: Log) -> None:
+    """Set `state` to the first word of State, as in CANCELLED by 1000; TraceError for an unknown one."""
+    known: dict[str, str] = {}
+    state = np.empty(len(log), object)
+    state[:] = [known.setdefault(each, each.split(" by ")[0]) for each in log["State"]]
+    log.refuse(~among(state, STATES), "State", log["State"], "a state of a job, like COMPLETED")
+    log["state"] = state
+
+
+def _leave_out_what_never_ran(log: Log) -> None:
+    pending = among(log["state"], QUEUED)
+    rest = np.fromiter(("[" in each for each in log["JobID"]), bool, len(log))
+    log.leave_out(pending | rest, f"{UNFINISHED} (pending, or the rest of an array)")
+    log.leave_out(~log["Start"].known, ZERO)
+
+
+def _set_times(log: Log) -> None:
+    """Set arrivals, starts and run times: the elapsed time where the log has it, since it leaves out suspensions."""
+    submit = log["Submit"]
+    if "Eligible" in log:
+        eligible = log["Eligible"].after(submit.early)
+        later = log["Eligible"].known & (eligible > submit.early)
+        start_s = log["Start"].after(submit.early)
+        later &= eligible <= start_s
+        log.count(
+            later,
+            "jobs that became eligible after their submission (dependencies, begin times), arriving then",
+        )
+        submit = type(submit)(np.where(later, eligible, submit.early), np.where(later, eligible, submit.late))
+    running = among(log["state"], RUNNING)
+    end = log.columns.get("End")
+    elapsed = _elapsed(log)
+    start_s = log["Start"].after(submit.early)
+    log.refuse_early(start_s, submit.early, "Start", "submission")
+    log["submit_s"], log["logged_start_s"] = submit.early, start_s
+    if end is not None:
+        end_s = end.after(start_s)
+        log.refuse_early(end_s, start_s, "End", "start")
+        between = end_s - start_s
+        differ = np.isfinite(elapsed) & np.isfinite(between) & (np.abs(elapsed - between) > 1) & ~running
+        log.count(differ, "run times that differ from the end minus the start, used as logged (Elapsed)")
+        elapsed = np.where(np.isfinite(elapsed), elapsed, between)
+    log["duration_s"] = elapsed
+    log.leave_out(running & ~(elapsed >= SHORTEST_S), UNFINISHED)
+    running = among(log["state"], RUNNING)
+    log.count(running, "jobs still running when the log was taken, with their run time until then")
+    log.leave_out(~(log["duration_s"] >= SHORTEST_S), ZERO)
+
+
+def _elapsed(log: Log) -> Floats:
+    """Return the elapsed times of the log, NaN without any."""
+    for name in ("ElapsedRaw", "Elapsed"):
+        if name in log:
+            return spans(log[name], log.line, name, log.file, BLANK)
+    return np.full(len(log), np.nan)
+
+
+def _set_limits(log: Log) -> None:
+    """Set time limits: TimelimitRaw is in minutes."""
+    if "TimelimitRaw" in log:
+        log.set_limits(60.0 * spans(log["TimelimitRaw"], log.line, "TimelimitRaw", log.file, NO_LIMIT))
+    elif "Timelimit" in log:
+        log.set_limits(spans(log["Timelimit"], log.line, "Timelimit", log.file, NO_LIMIT))
+
+
+def _set_gpus(log: Log, fields: list[str]) -> None:
+    """Set num_gpus, gpu_type and cpu_cores from the first of the fields that names GPUs or is not blank."""
+    nodes = _counts(log, ("NNodes", "AllocNodes"), 1.0)
+    known: dict[tuple[str, str], tuple[float, float, float, str]] = {}
+    gpus, slices, cores = np.zeros(len(log)), np.zeros(len(log), bool), np.full(len(log), np.nan)
+    kinds = np.full(len(log), "", object)
+    for row in range(len(log)):
+        for name in fields:
+            cell = log[name][row]
+            if not cell:
+                continue
+            if (name, cell) not in known:
+                try:
+                    known[name, cell] = _resources(cell)
+                except ValueError as error:
+                    expected = f"resources like cpu=8,gres/gpu:a100=2 ({error})"
+                    raise TraceError(log.file, int(log.line[row]), name, quote(cell), expected) from None
+            count, parts, cpus, kind = known[name, cell]
+            each_node = nodes[row] if name.endswith("GRES") else 1.0
+            gpus[row], slices[row], kinds[row] = (count + parts / SLICES) * each_node, parts > 0, kind
+            cores[row] = cpus if cpus > 0 else cores[row]
+            if count or parts:
+                break
+    log.count(slices, "jobs on MIG slices, counted as sevenths of a GPU")
+    log.round_up_gpus(gpus, fields[0])
+    log.set_text("gpu_type", kinds)
+    if (seen := sorted({kind for kind in kinds if kind})) and len(seen) > 1:
+        log.notes.append(f"types of GPUs in the log, all simulated alike: {', '.join(seen[:20])}")
+    cores = np.where(np.isfinite(cores), cores, _counts(log, ("NCPUS", "AllocCPUS"), np.nan))
+    if np.isfinite(cores).all() and len(cores):
+        log["cpu_cores"] = np.maximum(cores, 1.0)
+
+
+def _counts(log: Log, names: tuple[str, ...], usual: float) -> Floats:
+    """Return the whole numbers of the first of these fields that the log has."""
+    name = next((each for each in names if each in log), None)
+    if name is None:
+        return np.full(len(log), usual)
+    found: Floats = _delimited.numbers(blank=("", "0"), whole=True)(log[name], log.line, name, log.file)
+    return np.where(np.isfinite(found), found, usual)
+
+
+def _resources(cell: str) -> tuple[float, float, float, str]:
+    """Return whole GPUs, slices of GPUs, cores and the type of GPU in a field of TRES or GRES; ValueError for others.
+
+    A total without a type, as in `gres/gpu=2,gres/gpu:a100=2`, counts the same GPUs as the typed entries.
+    """
+    total, typed, parts, cores, kinds = 0.0, 0.0, 0.0, 0.0, list[str]()
+    for item in re.split(r",(?![^()]*\))", cell):
+        name, joined, amount = item.partition("=")
+        if match := _GRES.fullmatch(item):
+            count = float(match[2] or 1)
+            if match[1] is None:
+                total += count
+            elif piece := _SLICE.search(match[1]):
+                parts += count * int(piece[1])
+                kinds.append(match[1])
+            else:
+                typed += count
+                kinds.append(match[1])
+        elif _NO_GPU_COUNT.match(item):
+            raise ValueError(f"not {item[:40]!r}")
+        elif (
+            joined and name and re.fullmatch(r"[\w/:.\-]{1,80}", name, re.ASCII) and _AMOUNT.fullmatch(amount)
+        ):
+            if name == "cpu":
+                cores = float(amount) if amount.isdigit() else 0.0
+        elif not re.fullmatch(r"[A-Za-z][\w.\-]{0,40}(?::[\w.\-]{1,40}){0,3}(?:\([^()]*\))?", item, re.ASCII):
+            raise ValueError(f"not {item[:40]!r}")
+    if parts:
+        return typed, parts, cores, "+".join(sorted(set(kinds)))
+    return max(total, typed), 0.0, cores, "+".join(sorted(set(kinds)))
+
+
+def _heterogeneous(log: Log) -> Mask:
+    return np.fromiter(("+" in each for each in log["JobID"]), bool, len(log))
+
+
+def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:
+    """Merge the rows of an id: components of a gang that runs at once, or attempts one after another."""
+    frame = pd.DataFrame({"id": ids, "among": among, "row": np.arange(len(log))})
+    frame["start"] = log["logged_start_s"]
+    several = frame["among"] & frame.duplicated(["id", "among"], keep=False)
+    if not several.any():
+        return
+    keys = ["id", "start"] if how == "gang" else ["id"]  # components of one attempt start at once
+    groups = frame[several].groupby(keys, sort=False)
+    gone = np.zeros(len(log), bool)
+    merged = 0
+    for rows in groups["row"].apply(list):
+        if len(rows) < 2:
+            continue
+        rows = sorted(rows, key=lambda row: (log["submit_s"][row], log["logged_start_s"][row]))
+        head, merged = rows[0], merged + 1
+        gone[rows[1:]] = True
+        if how == "gang":
+            for name in ("num_gpus", "cpu_cores"):
+                if name in log:
+                    log[name][head] = log[name][rows].sum()
+            log["duration_s"][head] = log["duration_s"][rows].max()
+        else:
+            log["duration_s"][head] = log["duration_s"][rows].sum()
+            log["num_gpus"][head] = log["num_gpus"][rows[-1]]
+            log["status"][head] = log["status"][rows[-1]]
+        if "time_limit_s" in log:
+            for name in ("time_limit_s", "profiled_duration_s"):
+                log[name][head] = log[name][rows].max()
+    log.count(
+        merged,
+        "heterogeneous jobs, run as one gang of all their components"
+        if how == "gang"
+        else "jobs that were requeued, their attempts as one job (first submission, sum of the run times)",
+    )
+    log.leave_out(
+        gone, "components of heterogeneous jobs, merged" if how == "gang" else "further attempts, merged"
+    )
