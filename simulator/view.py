@@ -229,7 +229,7 @@ class View:
 
     @property
     def borrowing(self) -> str:
-        """What a tenant may do beyond its quota: none, idle or reclaim."""
+        """Rule for GPUs beyond a quota: none, idle or reclaim."""
         return BORROWING[int(source_of(self).state.borrowing)]
 
     @property

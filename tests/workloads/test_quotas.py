@@ -27,7 +27,7 @@ JOBS = pd.DataFrame(
 
 def made(folder: Path, table: pd.DataFrame = JOBS, **fields: Any) -> Workload:
     table.to_csv(folder / "jobs.csv", index=False)
-    usual = {"cluster": "1x8", "physics": "none", "full_trace": True}
+    usual: dict[str, Any] = {"cluster": "1x8", "physics": "none", "full_trace": True}
     return full_trace(Scenario(trace_file=str(folder / "jobs.csv"), **(usual | fields)))
 
 
