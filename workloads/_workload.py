@@ -91,7 +91,7 @@ class Workload:
 
     @cached_property
     def counted(self) -> np.ndarray:
-        """Which jobs count in metrics, bool (jobs,): in a steady window those of its middle, else all."""
+        """Mask of the jobs that count in metrics, bool (jobs,): in a steady window those of its middle, else all."""
         if self.scenario.steady_load is None:
             return np.ones(len(self.jobs), bool)
         stretch, submit_s = stretch_of(self.scenario), self.jobs["submit_s"]
