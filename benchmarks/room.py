@@ -222,9 +222,7 @@ def costs(rule: Rule, loads: Sequence[Workload], redraws: int, seed: int, proces
 def costs_in(rules: Sequence[Rule], load: Workload, number: int) -> np.ndarray:
     """Return the mean JCT of each rule over the first's in one draw of a window."""
     other = redrawn(load, number)
-    submit_s = other.jobs["submit_s"]
-    jcts = [run(rule, other.episode()).state.finish_s[: len(submit_s)] - submit_s for rule in rules]
-    means = np.array([each.mean() for each in jcts])
+    means = np.array([other.results(run(rule, other.episode()))["jct_s"].mean() for rule in rules])
     return np.asarray(means / means[0])
 
 

@@ -58,7 +58,7 @@ def leaks(pairs: int = PAIRS) -> Iterator[Figure]:
     found = audit(makers, pairs=-(-pairs // (len(makers) + 1)))
     for each in found:
         examples = tuple(str(leak) for leak in each.leaks[:1])
-        yield Figure(f"pairs that {each.name} tells apart", each.pairs, len(each.leaks), examples)
+        yield Figure(f"pairs with different decisions, {each.name}", each.pairs, len(each.leaks), examples)
     untried = [str(each) if not each.pairs else "" for each in found]
     yield figure("policies of which no pair could be tried", untried)
 

@@ -22,6 +22,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     JOB,
     MAX_FAILURES,
     MAX_LEVELS,
+    OVER_QUOTA,
     PLACEMENTS,
     STALLED,
     state_dtype,
@@ -44,6 +45,7 @@ from gpu_cluster_gym.simulator.policy import (
     needs_truth,
 )
 from gpu_cluster_gym.simulator.source import Source, adopt, seat_of, source_of
+from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants
 from gpu_cluster_gym.simulator.view import View
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class Episode:
     physics: interactions of jobs
     fits: (jobs, terms) speed models fitted to profiles, zero where unknown; written as they become known
     history: run-time predictor; without one, expected values are estimates
+    tenants: tenant of each job, and the quotas; by default there are none
     """
 
     def __init__(
@@ -89,9 +92,11 @@ class Episode:
         physics: Physics = ALONE,
         fits: np.ndarray | None = None,
         history: History | None = None,
+        tenants: Tenants = NO_TENANTS,
     ) -> None:
         """Lay out the machines; no job has arrived."""
         physics.check(placement)
+        tenants.check(jobs["num_gpus"], cluster.num_gpus, placement)
         self.jobs = typed(np.array(jobs), JOB)
         self.fits = self.jobs["fitted"].copy() if fits is None else fits
         self.jobs["fitted"] = self.fits
@@ -107,8 +112,10 @@ class Episode:
             exact=exact,
             tick=0.0 if exact else tick_s,
             seed=seed,
+            **tenants.fields(),
             **physics.fields(cluster),
         )
+        self.tenants = tenants.names
         self.state = self.states[0]
         refuse_infeasible_jobs(self.states, self.jobs, cluster)
         self.set_levels(levels)
@@ -252,6 +259,11 @@ class Episode:
         """Return why jobs never end: they make no progress, one fails again and again, or else `otherwise`."""
         if not self.endless:
             return otherwise
+        if self.state.endless == OVER_QUOTA:
+            return (
+                "the policy started a job that its tenant's quota does not allow (it does not know tenants: choose a "
+                "policy that does, see docs/tenants.md, or drop --quotas)"
+            )
         if self.state.endless == STALLED:
             return self.no_progress("all jobs together have run for less than a millisecond per decision")
         job = int(self.state.failures.argmax())
@@ -288,7 +300,7 @@ def typed(records: np.ndarray, kind: np.dtype) -> np.ndarray:
 
 
 def lay_out(
-    jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, room: int = 0, **choices: float
+    jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, room: int = 0, **choices: Any
 ) -> np.ndarray:
     """Return new records of these jobs on a cluster; the placement `pooled` makes it one node."""
     pooled = placement == "pooled"

@@ -34,6 +34,7 @@ ACCEPTANCE: dict[str, Any] = {
     "tick": 300.0,
     "restart_cost": "high",
     "shift": None,
+    "quotas": None,
 }
 """Fields of the scenario for acceptance, independent of those for the policies."""
 SHARES: dict[Split, tuple[float, float]] = {

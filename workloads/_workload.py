@@ -6,7 +6,7 @@ The way of a table is `load` (trace) -> `filled` (missing columns) -> `prepare` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, wraps
 from os import PathLike
@@ -20,6 +20,8 @@ from gpu_cluster_gym.simulator.cluster import Cluster, cluster
 from gpu_cluster_gym.simulator.jobs import gives_out_cores, jobs_array
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
 from gpu_cluster_gym.simulator.physics import Physics, acting
+from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants
+from gpu_cluster_gym.workloads._quotas import cut_at_limits, guaranteed, tenants_of
 from gpu_cluster_gym.workloads._scenario import (
     FULL_TRACE,
     MEASURED,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREDICTORS = Path(__file__).parent / "run_time_predictors"
-FILES = ("trace_file", "cluster", "run_time_predictor")
+FILES = ("trace_file", "cluster", "run_time_predictor", "quotas")
 """Fields of a scenario that may name a file."""
 ROWS_SHOWN = 10
 RUN_TIMES = ("duration_s", "profiled_duration_s", "predicted_duration_s")
@@ -58,6 +60,7 @@ class Workload:
     cluster: the machines
     scenario: the scenario it was prepared for
     window: its part of the trace
+    tenants: tenants of the jobs, and their quotas
     """
 
     table: pd.DataFrame
@@ -65,6 +68,7 @@ class Workload:
     cluster: Cluster
     scenario: Scenario
     window: Window = FULL_TRACE
+    tenants: Tenants = NO_TENANTS
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Workload:
         """Return itself: it never changes."""
@@ -87,7 +91,7 @@ class Workload:
 
     @cached_property
     def counted(self) -> np.ndarray:
-        """Which jobs count in metrics, bool (jobs,): in a steady window those of its middle, else all."""
+        """Mask of the jobs that count in metrics, bool (jobs,): in a steady window those of its middle, else all."""
         if self.scenario.steady_load is None:
             return np.ones(len(self.jobs), bool)
         stretch, submit_s = stretch_of(self.scenario), self.jobs["submit_s"]
@@ -147,6 +151,7 @@ class Workload:
             physics=self.physics,
             fits=self.fits,
             history=predictor(scenario.run_time_predictor),
+            tenants=self.tenants,
         )
 
     @cached_property
@@ -288,6 +293,7 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
         capped = table.assign(**{name: table[name].clip(upper=longest) for name in present})
         capped.attrs = table.attrs
         table = capped
+    table = cut_at_limits(table)
     own = {name: value for name, value in vars(scenario).items() if name != "seed"}
     if "profiles" not in scenario.parts:
         own |= {"duty_error": 0.0, "memory_error": 0.0}
@@ -310,16 +316,26 @@ def _without_startup(table: pd.DataFrame) -> pd.DataFrame:
     return separate
 
 
-def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TRACE) -> Workload:
+def prepare(
+    table: pd.DataFrame,
+    scenario: Scenario,
+    *,
+    window: Window = FULL_TRACE,
+    quotas: Mapping[str, int] | None = None,
+) -> Workload:
     """Return a filled job table as a workload.
 
-    Jobs that the empty cluster could never hold are dropped where the scenario says so; else ValueError lists them.
+    Jobs that the empty cluster, or the quota of their tenant, could never hold are dropped where the scenario says so;
+    else ValueError lists them.
+    quotas: GPUs guaranteed to each tenant; by default as the scenario says.
     """
     traces.refuse_while_asking("a workload")
     scenario = with_physics(scenario)
     if scenario.shift is not None:
         return shifted(prepare(table, replace(scenario, shift=None), window=window), scenario.shift)
     machines = cluster(scenario.cluster_name)
+    if quotas is None:
+        quotas = guaranteed(table, scenario.quotas, machines.num_gpus)
     if "cpu_jobs" not in scenario.parts:
         table = _without(
             table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs taken out, since cpu_jobs is off"
@@ -328,14 +344,20 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TR
     physics = physics_of(machines, scenario)
     infeasible = _infeasible(jobs, machines, scenario, physics)
     if infeasible.any():
-        return prepare(_without_infeasible(table, infeasible, scenario, machines), scenario, window=window)
+        smaller = _without_infeasible(table, infeasible, scenario, machines)
+        return prepare(smaller, scenario, window=window, quotas=quotas)
+    tenants = tenants_of(table, quotas, scenario.borrowing)
+    if scenario.drop_too_large and (wide := tenants.too_wide(jobs["num_gpus"])).any():
+        smaller = _without(table, wide, "jobs wider than the quota of their tenant dropped")
+        return prepare(smaller, scenario, window=window, quotas=quotas)
+    tenants.check(jobs["num_gpus"], machines.num_gpus, scenario.placement)
     physics.check(scenario.placement)
     if scenario.target_load is not None:
         times = scaled_arrivals(table, machines.num_gpus, scenario.target_load)
         table = table.assign(**times)
         for name, seconds in times.items():
             jobs[name] = seconds
-    return Workload(table, jobs, machines, scenario, window)
+    return Workload(table, jobs, machines, scenario, window, tenants)
 
 
 def shifted(workload: Workload, shift: str) -> Workload:
@@ -348,7 +370,10 @@ def shifted(workload: Workload, shift: str) -> Workload:
     table = workload.table.assign(**kind.columns(workload.table, strength, rng))
     table.attrs = workload.table.attrs
     fields = kind.fields(scenario)
-    found = prepare(table, replace(scenario, target_load=None, shift=None, **fields), window=workload.window)
+    tenants = workload.tenants
+    quotas = dict(zip(tenants.names, tenants.quotas, strict=True)) if tenants else None
+    plain = replace(scenario, target_load=None, shift=None, **fields)
+    found = prepare(table, plain, window=workload.window, quotas=quotas)
     return replace(found, scenario=replace(scenario, shift=shift, **fields))
 
 

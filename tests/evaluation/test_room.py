@@ -78,7 +78,9 @@ def test_the_page_has_the_kept_numbers() -> None:
     page = (ROOT / "docs" / "room.md").read_text("utf-8")
     found = room.kept(ROOT)
     assert found
-    for line in (*room.room_table(found), *room.floors_table(found), *room.verdicts(found)):
+    moves = room_moves.table(room_moves.kept(ROOT))
+    assert len(moves) > 2
+    for line in (*room.room_table(found), *room.floors_table(found), *room.verdicts(found), *moves):
         assert line in page
 
 
