@@ -498,5 +498,78 @@ MUTANTS = (
         ("GPUs of the last attempt", "attempts[0][2] if attempts", "attempts[-1][2] if attempts"),
         ("the last start is logged", '"logged_start_s": spans[0][0]', '"logged_start_s": spans[-1][0]'),
     ),
+    # Warm starts and uncounted jobs.
+    *in_file(
+        f"{KERNEL}/rankings/rankings.py",
+        "simulator/test_warm_starts",
+        (
+            "what happens at the begin is left to FIFO",
+            "s.wake) >= time or not",
+            "s.wake) > time or not",
+        ),
+        ("the begin is no instant", "s.clock = s.wake = time", "s.clock = time"),
+        (
+            "time before the begin is not counted",
+            "        s.present_seconds += (time - s.clock) * (s.num_arrived - s.num_done)\n        s.clock = s.wake",
+            "        s.clock = s.wake",
+        ),
+    ),
+    *in_file(
+        f"{KERNEL}/calls.py",
+        "simulator/test_warm_starts",
+        (
+            "levels begin with the next start",
+            "            plan_next_event(s, jobs, job)",
+            "            pass",
+        ),
+    ),
+    *in_file(
+        "simulator/results.py",
+        "simulator/test_warm_starts",
+        ("all jobs count", "    if rows is not None:\n", "    if rows is not None and False:\n"),
+    ),
+    *in_file(
+        "workloads/_workload.py",
+        "simulator/test_warm_starts",
+        ("counting begins after the limit", "(submit_s >= stretch.from_s)", "(submit_s > stretch.from_s)"),
+        ("counting ends with the limit", "(submit_s < stretch.to_s)", "(submit_s <= stretch.to_s)"),
+        (
+            "steady windows begin empty",
+            "            episode.states[0] = self._begun[0]\n",
+            "            pass\n",
+        ),
+    ),
+    *in_file(
+        "evaluation/lower_bound.py",
+        "simulator/test_warm_starts",
+        (
+            "the bound is of all jobs",
+            "return float(episode.fastest_s[counted].mean())",
+            "return float(episode.fastest_s.mean())",
+        ),
+    ),
+    *in_file(
+        "workloads/_steady.py",
+        "workloads/test_steady",
+        (
+            "jobs are removed alone",
+            "(np.diff(submit_s[order]) > BATCH_GAP_S)",
+            "(np.diff(submit_s[order]) > -1.0)",
+        ),
+        (
+            "windows of a log have any load",
+            "    if abs(loads[nearest] - wanted) > tolerance * wanted:\n        return None\n",
+            "",
+        ),
+    ),
+    *in_file(
+        "envs/batch.py",
+        "workloads/test_steady",
+        (
+            "an environment scores all jobs",
+            "mean = float(jct_s[load.counted].mean())",
+            "mean = float(jct_s.mean())",
+        ),
+    ),
 )
 """All faults. The known survivors of an earlier hunt are among them."""
