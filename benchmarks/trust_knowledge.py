@@ -213,7 +213,9 @@ def batch_of(load: Workload, kind: str) -> PlainBatch | MovesBatch | SteerBatch:
     action = AGENTS[kind].get("action", "plain")
     reference = base_policy(0.0, np.inf) if action == "plain" else DEFAULT
     kinds = {"plain": PlainBatch, "moves": MovesBatch, "steer": SteerBatch}
-    made: Any = kinds[action]([PreparedWindow(load, reference)], 1, **choices)
+    made: PlainBatch | MovesBatch | SteerBatch = kinds[action](
+        [PreparedWindow(load, reference)], 1, **choices
+    )
     return made
 
 
@@ -287,7 +289,7 @@ def slowdown(seconds: float = 30.0) -> Iterator[Figure]:
     try:
         while time.perf_counter() - began < seconds:
             for shadowed in best:
-                Shadow.column = shown if shadowed else lent  # type: ignore[method-assign]
+                Shadow.column = shown if shadowed else lent  # type: ignore[assignment,method-assign]
                 before = time.process_time()
                 run(shortest, load.episode())
                 best[shadowed] = min(best[shadowed], time.process_time() - before)

@@ -39,7 +39,7 @@ from gpu_cluster_gym.simulator.kernel.slots.stepping import (
     QUEUED,
     RULES,
 )
-from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Preempt, Ranking, Start
+from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Key, Preempt, Ranking, Start
 from gpu_cluster_gym.simulator.slots import Slots, parts_of, width
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import find
@@ -207,7 +207,7 @@ def plain_observation(observation: str | None, actions: PlainActions) -> Any:
     return found
 
 
-ORDERS = {"gain": "weighted", "arrival": "submit"}
+ORDERS: dict[str, Key] = {"gain": "weighted", "arrival": "submit"}
 """Keys of the orders in which the queue is shown."""
 
 

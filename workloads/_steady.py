@@ -143,7 +143,7 @@ def thinned(
     nearest = int(np.abs(loads - wanted).argmin())
     if abs(loads[nearest] - wanted) > tolerance * wanted:
         return None
-    kept = table[place[batch] <= nearest].reset_index(drop=True)
+    kept: pd.DataFrame = table[place[batch] <= nearest].reset_index(drop=True)
     kept.attrs = table.attrs
     return kept
 

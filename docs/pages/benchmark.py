@@ -13,7 +13,14 @@ PAGE = Path(__file__).parent.parent / "benchmark.md"
 
 def fixed_windows() -> str:
     """Return the table of the workloads and their test windows."""
-    headings = ("workload", "cluster", "jobs or days per window", "windows", "window numbers in `test`", "physics")
+    headings = (
+        "workload",
+        "cluster",
+        "jobs or days per window",
+        "windows",
+        "window numbers in `test`",
+        "physics",
+    )
     return table(headings, map(row, names()))
 
 

@@ -117,7 +117,9 @@ def test_metrics_are_those_of_the_counted_jobs_of_the_reference(policy: str, tmp
         rules = RULES[policy]._replace(memory=False, preemption=False, estimates=False, tick_s=0.0)
         nodes = [Node(8, 16.0, 48)] * 2
         outcomes = reference.simulate(jobs, nodes, rules, 1800.0)
-        chosen = [(job, each) for job, each in zip(jobs, outcomes, strict=True) if 1800 <= job.submit_s < 7200]
+        chosen = [
+            (job, each) for job, each in zip(jobs, outcomes, strict=True) if 1800 <= job.submit_s < 7200
+        ]
         results = load.results(run(baselines.make(baselines.load(policy)), load.episode()))
         assert results["finish_s"].tolist() == [each.finish_s for _, each in chosen]
         assert results["wait_s"].tolist() == [each.wait_s for _, each in chosen]
@@ -125,7 +127,9 @@ def test_metrics_are_those_of_the_counted_jobs_of_the_reference(policy: str, tmp
         jct_s = [each.finish_s - job.submit_s for job, each in chosen]
         assert summary["jobs"] == len(chosen) < len(jobs)
         assert summary["mean_jct_s"] == pytest.approx(np.mean(jct_s), rel=1e-12)
-        assert summary["mean_wait_s"] == pytest.approx(np.mean([each.wait_s for _, each in chosen]), rel=1e-12)
+        assert summary["mean_wait_s"] == pytest.approx(
+            np.mean([each.wait_s for _, each in chosen]), rel=1e-12
+        )
         bound = lower_bound(load._empty(1), load.counted)
         assert np.mean([job.duration_s for job, _ in chosen]) == pytest.approx(bound)
 
@@ -134,8 +138,15 @@ def test_jobs_submitted_at_the_first_limit_count_and_at_the_second_do_not(tmp_pa
     file = tmp_path / "log.csv"
     cells = [f"j{number},{submit},1,600" for number, submit in enumerate(SUBMITS)]
     file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *cells]) + "\n")
-    parts = {"warm_days": 1800 / DAY_S, "counted_days": 5400 / DAY_S, "after_days": 1800 / DAY_S}
-    scenario = Scenario(trace_file=str(file), cluster="1x1", physics="none", steady_load=1.0, **parts)
+    scenario = Scenario(
+        trace_file=str(file),
+        cluster="1x1",
+        physics="none",
+        steady_load=1.0,
+        warm_days=1800 / DAY_S,
+        counted_days=5400 / DAY_S,
+        after_days=1800 / DAY_S,
+    )
     assert prepare(read(scenario), scenario).counted.tolist() == COUNTED
 
 
@@ -146,4 +157,6 @@ def test_all_policies_begin_with_the_same_running_jobs_on_the_same_gpus(tmp_path
     assert (held >= 0).any()
     assert len(first.view.queue)
     run(Ranking("remaining", "by_order"), first, oracle=True)
-    assert again.view.gpus.first_owner.tolist() == held.tolist() == load.episode().view.gpus.first_owner.tolist()
+    assert (
+        again.view.gpus.first_owner.tolist() == held.tolist() == load.episode().view.gpus.first_owner.tolist()
+    )

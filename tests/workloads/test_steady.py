@@ -168,7 +168,7 @@ def test_an_environment_scores_the_jobs_that_count(action: str, steady: Scenario
     over = False
     while not over:
         choice = (
-            np.zeros(env.action_space.shape, np.float32)
+            np.zeros(env.action_space.shape or (), np.float32)
             if action == "steer"
             else info["action_mask"].argmax()
         )

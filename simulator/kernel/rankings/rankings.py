@@ -11,7 +11,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_on
-from gpu_cluster_gym.simulator.kernel.cluster.events import advance, advance_past_ticks, next_event, refresh
+from gpu_cluster_gym.simulator.kernel.cluster.events import advance, advance_past_ticks, next_event
 from gpu_cluster_gym.simulator.kernel.cluster.holding import can_serve
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     BY_ORDER,
@@ -46,6 +46,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.placement import (
     choose_nodes,
     largest_node,
 )
+from gpu_cluster_gym.simulator.kernel.cluster.progress import refresh
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     MIN_REMAINING_SHARE,
     attained_now,
