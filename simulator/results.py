@@ -116,7 +116,7 @@ def of_episode(
         row.name: row.of(ended) if row.of else ended.booked(row.name) for row in ROWS if row.name not in own
     }
     if rows is not None:
-        cells = {name: np.asarray(values)[rows] for name, values in cells.items()}
+        cells = {name: np.asarray(it)[rows] if np.ndim(it) else it for name, it in cells.items()}
     return table(window=window, seed=seed, **cells)
 
 

@@ -96,11 +96,18 @@ def counted_window(folder: Path, seed: int) -> tuple[Workload, list[Job]]:
     cells = [f"j{number},{submit},{width},{took}" for number, (submit, width, took) in enumerate(rows)]
     file = folder / "log.csv"
     file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *cells]) + "\n")
-    parts = {"warm_days": 1800 / DAY_S, "counted_days": 5400 / DAY_S, "after_days": 1800 / DAY_S}
-    scenario = Scenario(trace_file=str(file), cluster="2x8", physics="none", steady_load=1.0, **parts)
+    scenario = Scenario(
+        trace_file=str(file),
+        cluster="2x8",
+        physics="none",
+        steady_load=1.0,
+        warm_days=1800 / DAY_S,
+        counted_days=5400 / DAY_S,
+        after_days=1800 / DAY_S,
+    )
     load = prepare(read(scenario), scenario)
-    columns = (load.jobs[field].tolist() for field in ("submit_s", "num_gpus", "duration_s"))
-    return load, [Job(*row, row[2], 0.0, 0.0, 0.0) for row in zip(*columns, strict=True)]
+    columns = zip(*(load.jobs[field].tolist() for field in ("submit_s", "num_gpus", "duration_s")), strict=True)
+    return load, [Job(submit, width, took, took, 0.0, 0.0, 0.0) for submit, width, took in columns]
 
 
 RULES = {
