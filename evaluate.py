@@ -379,14 +379,36 @@ def evaluate(
         notes.append("The agent may have been trained on the first part of this trace.")
     notes += table_notes.footnotes(workloads, summaries, policies, reference, bounds)
     run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, notes))
-    file = run_folder.write_notes(folder, [*heading, "", *notes])
+    found_on_log = verdicts(evaluation, workloads, results, folder)
+    file = run_folder.write_notes(folder, [*heading, "", *notes, *found_on_log])
     pictured = pictures(evaluation, folder, records, workloads)
     out.print(*table_notes.legend(workloads, summaries, reference), *pictured, f"Notes: {file}", sep="\n")
+    if found_on_log:
+        out.print("", *found_on_log, sep="\n", markup=False, highlight=False)
     if failed:
         again = f"try again with {going_on(evaluation, folder)}"
         raise ValueError(
             f"{len(failed)} of {len(makers)} policies failed and are not in the table: {why}; {again}"
         )
+
+
+def verdicts(
+    evaluation: Evaluation,
+    workloads: "Sequence[Workload]",
+    results: "Mapping[str, pd.DataFrame]",
+    folder: Path,
+) -> list[str]:
+    """Return the verdicts on the policies asked for, and write the schedule of the log; empty without a full log."""
+    scenario = evaluation.scenario
+    if not (scenario.full_trace and scenario.trace_file):
+        return []
+    from gpu_cluster_gym.evaluation import verdict
+
+    wanted = [name for name in results if name in evaluation.policy or not {*evaluation.policy} & {*results}]
+    sentences, logged = verdict.lines(workloads[0], results, wanted or list(results))
+    if logged is not None:
+        run_folder.write_jobs(folder, "recorded", logged)
+    return sentences
 
 
 def begun(evaluation: Evaluation, workloads: "Iterable[Workload]", folder: Path) -> "Journal":
