@@ -38,6 +38,8 @@ EXAMPLES = """Examples:
   python evaluate.py --paper xonar                      the claims of a paper
 --list policies, workloads, traces or papers: known names"""
 WINDOWS = 20
+RECORDED = "recorded"
+"""Name of the schedule of a log, which is not simulated."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +314,8 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     from gpu_cluster_gym.agents.resolve import in_table
 
     floors = not evaluation.no_floors
-    found = in_table(evaluation.policy, evaluation.scenario, evaluation.workload, floors=floors)
+    simulated = tuple(name for name in evaluation.policy if name != RECORDED) or ("fifo",)
+    found = in_table(simulated, evaluation.scenario, evaluation.workload, floors=floors)
     print_notes(evaluation)
     return found
 
@@ -354,11 +357,12 @@ def evaluate(
     makers = begun(evaluation, workloads, folder).keeping(makers)
     failed: dict[str, runner.Failure] = {}
     results, records = simulated(evaluation, makers, workloads, failed)
+    results = with_recorded(evaluation, workloads, results)
     bounds = runner.bounds(workloads)
     summaries = runner.score(results, workloads, bounds, failed)
     results = {name: each for name, each in results.items() if name in summaries}
     records = {name: each for name, each in records.items() if name in summaries}
-    policies = {name: each for name, each in policies.items() if name in summaries}
+    policies = {name: policies[name] for name in summaries if name in policies}
     why = "; ".join(f"{name}, {failure.why}" for name, failure in failed.items())
     (folder / run_folder.ERRORS).unlink(missing_ok=True)  # of the attempt that is continued
     if tracebacks := [failure.traceback for failure in failed.values() if failure.traceback]:
@@ -372,7 +376,7 @@ def evaluate(
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
     run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
     out.print("", table.table(summaries, bounds, reference, wide=evaluation.wide), "")
-    found = (searched(policy, evaluation.scenario, evaluation.workload) for policy in evaluation.policy)
+    found = (searched(policy, evaluation.scenario, evaluation.workload) for policy in policies)
     notes = [*dict.fromkeys(each.description for each in found if each)]
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
     if evaluation.scenario.full_trace and evaluation.scenario.trace_file and learned:
@@ -392,6 +396,19 @@ def evaluate(
         )
 
 
+def with_recorded(
+    evaluation: Evaluation, workloads: "Sequence[Workload]", results: "dict[str, pd.DataFrame]"
+) -> "dict[str, pd.DataFrame]":
+    """Return the results with the schedule of the log, where it is asked for; ValueError where there is none."""
+    from gpu_cluster_gym.evaluation import verdict
+
+    if RECORDED not in evaluation.policy:
+        return results
+    if why := verdict.why_none(workloads[0]):
+        raise ValueError(f"--policy {RECORDED}: {why}")
+    return results | {RECORDED: verdict.recorded(workloads[0])}
+
+
 def verdicts(
     evaluation: Evaluation,
     workloads: "Sequence[Workload]",
@@ -404,10 +421,11 @@ def verdicts(
         return []
     from gpu_cluster_gym.evaluation import verdict
 
-    wanted = [name for name in results if name in evaluation.policy or not {*evaluation.policy} & {*results}]
-    sentences, logged = verdict.lines(workloads[0], results, wanted or list(results))
+    simulated = {name: each for name, each in results.items() if name != RECORDED}
+    wanted = [name for name in simulated if name in evaluation.policy] or [*simulated]
+    sentences, logged = verdict.lines(workloads[0], simulated, wanted)
     if logged is not None:
-        run_folder.write_jobs(folder, "recorded", logged)
+        run_folder.write_jobs(folder, RECORDED, logged)
     return sentences
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.describe import duration, gpus_held
+from gpu_cluster_gym.simulator import results
 from gpu_cluster_gym.traces import stream
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ MAX_ERROR = 0.25
 """Largest error of the simulator with which a verdict is given: our choice."""
 RESAMPLES = 4_999
 CONFIDENCE = 0.95
+MAX_ABOVE = 0.01
+"""Largest share of the log's GPU time beyond the cluster's GPUs, for clocks of different hosts: our choice."""
 MIN_WAIT_S = 1.0
 """Logged mean wait below which nobody waits."""
 
@@ -78,8 +81,9 @@ def why_none(workload: "Workload") -> str:
     if (wait_s := float(_logged_waits(table).mean())) < MIN_WAIT_S:
         return f"the mean wait in the log is {wait_s:.2g} s, so nothing is to be gained"
     begin, gpus = table["logged_start_s"].to_numpy(float), table["num_gpus"].to_numpy(float)
-    _, held = gpus_held(begin, begin + table["duration_s"].to_numpy(float), gpus)
-    if held.max() > workload.cluster.num_gpus:
+    time, held = gpus_held(begin, begin + table["duration_s"].to_numpy(float), gpus)
+    above = (np.maximum(held - workload.cluster.num_gpus, 0)[:-1] * np.diff(time)).sum()
+    if above > MAX_ABOVE * (held[:-1] * np.diff(time)).sum():
         return (
             f"the log's jobs held {held.max():,.0f} GPUs at once, and {workload.cluster.name} has "
             f"{workload.cluster.num_gpus:,} (name the log's cluster by --cluster)"
@@ -89,36 +93,31 @@ def why_none(workload: "Workload") -> str:
 
 def recorded(workload: "Workload") -> pd.DataFrame:
     """Return the schedule of the log as a results table, which is not simulated."""
-    table = workload.table
-    start_s = table["logged_start_s"].to_numpy(float)
-    wait_s, run_s = start_s - table["submit_s"].to_numpy(float), table["duration_s"].to_numpy(float)
-    nothing = np.zeros(len(table))
-    return pd.DataFrame(
-        {
-            "window": workload.window.number,
-            "seed": workload.scenario.seed,
-            "job_id": table["job_id"],
-            "kind": table["kind"],
-            "num_gpus": table["num_gpus"],
-            "submit_s": table["submit_s"],
-            "start_s": start_s,
-            "finish_s": start_s + run_s,
-            "jct_s": wait_s + run_s,
-            "wait_s": wait_s,
-            "run_s": run_s,
-            "overhead_s": nothing,
-            "lost_s": nothing,
-            "preemptions": nothing.astype(np.int64),
-        }
+    jobs, nothing = workload.table, np.zeros(len(workload.table))
+    start_s, run_s = jobs["logged_start_s"].to_numpy(float), jobs["duration_s"].to_numpy(float)
+    as_logged = ("job_id", "kind", "num_gpus", "submit_s")
+    return results.table(
+        window=workload.window.number,
+        seed=workload.scenario.seed,
+        **{name: jobs[name].array for name in as_logged},
+        status=jobs["status"].array if "status" in jobs else "",
+        start_s=start_s,
+        finish_s=start_s + run_s,
+        wait_s=_logged_waits(jobs),
+        run_s=run_s,
+        overhead_s=nothing,
+        lost_s=nothing,
+        preemptions=nothing.astype(np.int64),
+        oom_restarts=nothing.astype(np.int64),
     )
 
 
-def candidates(workload: "Workload", results: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+def candidates(workload: "Workload", simulated: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the results of the schedulers that the log may come from; those without results are simulated."""
     makers = {
-        name: partial(baselines.make, baselines.load(name)) for name in CANDIDATES if name not in results
+        name: partial(baselines.make, baselines.load(name)) for name in CANDIDATES if name not in simulated
     }
-    found = {name: results[name] for name in CANDIDATES if name in results}
+    found = {name: simulated[name] for name in CANDIDATES if name in simulated}
     return found | runner.simulate(makers, [workload])
 
 
@@ -156,16 +155,16 @@ def effect(policy: pd.DataFrame, own: pd.DataFrame, seed: int = 0) -> Effect:
 
 
 def lines(
-    workload: "Workload", results: Mapping[str, pd.DataFrame], policies: Sequence[str]
+    workload: "Workload", simulated: Mapping[str, pd.DataFrame], policies: Sequence[str]
 ) -> tuple[list[str], pd.DataFrame | None]:
     """Return the sentences on the calibration and on each policy, and the schedule of the log; no schedule without any.
 
-    results: results tables by policy. policies: those on which a verdict is wanted.
+    simulated: results tables by policy. policies: those on which a verdict is wanted.
     """
     if why := why_none(workload):
         return [f"No verdict: {why}."], None
     logged = recorded(workload)
-    tried = candidates(workload, results)
+    tried = candidates(workload, simulated)
     found = calibrated(logged, tried)
     waited = (logged["wait_s"] > 0).mean()
     about = [
@@ -176,7 +175,7 @@ def lines(
     ]
     judged = [name for name in policies if name != found.name]
     parts = workload.scenario.parts
-    about += [sentence(name, results[name], tried[found.name], found, parts) for name in judged]
+    about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
     if not judged:
         about.append(
             f"No verdict: {found.name} is the log's own scheduler, as far as the simulator can tell."
