@@ -41,7 +41,7 @@ MIN_WAIT_S = 1.0
 
 
 class Calibration(NamedTuple):
-    """The log's own scheduler, as far as the simulator can tell, and the simulator's error.
+    """The candidate that is nearest to the log's own scheduler, and the simulator's error.
 
     name: the candidate. log_s, simulated_s: mean wait, logged and simulated. median_s: of the jobs' distances between
     the simulated and the logged start. rank: correlation of the order of starts.
@@ -177,9 +177,7 @@ def lines(
     parts = workload.scenario.parts
     about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
     if not judged:
-        about.append(
-            f"No verdict: {found.name} is the log's own scheduler, as far as the simulator can tell."
-        )
+        about.append(f"No verdict: {found.name} is the candidate nearest to the log's own scheduler.")
     return about, logged
 
 
