@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
+from benchmarks import trust_knowledge as knowledge
+from benchmarks.figure import Figure, figure
 from gpu_cluster_gym.agents import load_policy, resumption
 from gpu_cluster_gym.agents.callbacks import CURVE
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
@@ -25,15 +26,6 @@ from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.provenance import ROOT
 
 FLIPS = 300
-
-
-class Figure(NamedTuple):
-    """A result of an attack: how often it was tried and how often something went wrong, with examples."""
-
-    what: str
-    tried: int
-    wrong: int
-    examples: tuple[str, ...] = ()
 
 
 def flipped_bits(names: Sequence[str] | None = None, flips: int = FLIPS) -> Iterator[Figure]:
@@ -95,16 +87,18 @@ LIMIT_S, GRACE_S = 10.0, 3.0
 STARTED_S = 120.0
 
 
-def signals(names: Sequence[str] = tuple(ENDED), rounds: int = 5, within_s: float = 12.0) -> Iterator[Figure]:
+def signals(
+    names: Sequence[str] = tuple(ENDED), rounds: int = 5, within_s: float = 12.0, limit_s: float = LIMIT_S
+) -> Iterator[Figure]:
     """Send each signal to training runs at random moments; wrong are late ends, other exit codes, orphans, statuses."""
     rng = np.random.default_rng(1)
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             faults = [
-                stopped(Path(folder) / f"{k}", name, float(rng.uniform(0, within_s))) for k in range(rounds)
+                stopped(Path(folder) / f"{k}", name, float(rng.uniform(0, within_s)), limit_s)
+                for k in range(rounds)
             ]
-        wrong = [each for each in faults if each]
-        yield Figure(f"{name}: runs not ended, or orphans left", rounds, len(wrong), tuple(wrong[:3]))
+        yield figure(f"{name}: runs not ended, or orphans left", faults)
 
 
 def resumes(runs: int = 5, kills: int = 4, within_s: float = 12.0) -> Iterator[Figure]:
@@ -127,6 +121,148 @@ def resumes(runs: int = 5, kills: int = 4, within_s: float = 12.0) -> Iterator[F
                 finish(flags)
             wrong += [f"{name} of run {number}" for name in apart(whole, out)]
         yield Figure(f"resumed runs that differ, after {moments} kills", runs, len(wrong), tuple(wrong[:3]))
+
+
+SPACES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Sizes of full disks, as shares of what a run needs."""
+ON_A_SMALL_DISK = """
+set -e
+mount -t tmpfs -o size={size} none {disk}
+{python} {flags} --out {disk}/run && code=0 || code=$?
+echo $code > {kept}/code
+mount -o remount,size=1g {disk}
+if [ -e {disk}/run/resumable ]; then {python} train_agent.py --resume {disk}/run --processes 2; fi
+cp -r {disk}/run {kept}/run || true
+"""
+
+
+def full_disks() -> Iterator[Figure]:
+    """Train on disks that are too small, then resume on a larger one; wrong are other exit codes, files or curves.
+
+    A run that is stopped before its first checkpoint has nothing to continue, and is only judged by its exit code.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole"
+        finish([*TRAINING, "--out", str(whole)])
+        needed = sum(file.stat().st_size for file in whole.rglob("*") if file.is_file())
+        faults, resumed = [], 0
+        for space in SPACES:
+            disk, kept = Path(folder) / f"disk-{space}", Path(folder) / f"kept-{space}"
+            disk.mkdir()
+            kept.mkdir()
+            script = ON_A_SMALL_DISK.format(
+                size=int(space * needed),
+                disk=disk,
+                kept=kept,
+                python=sys.executable,
+                flags=" ".join(TRAINING),
+            )
+            namespace = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", script]
+            done = subprocess.run(namespace, cwd=ROOT, capture_output=True, text=True, check=False)
+            if not (kept / "code").exists():
+                yield Figure(
+                    f"full disks: not tried, since no small disk can be mounted ({done.stderr.strip()})", 0, 0
+                )
+                return
+            code = int((kept / "code").read_text())
+            differ: list[str] = []
+            if (kept / "run" / run_folder.RESUMABLE).exists():
+                resumed += 1
+                differ = apart(whole, kept / "run")
+            right = code == 2 and not differ and "Traceback" not in done.stderr
+            faults.append(
+                "" if right else f"{space:.0%}: code {code}, {', '.join(differ) or done.stderr[-3000:]}"
+            )
+    yield figure(f"full disks: runs not ended in a sentence, or not resumed ({resumed} were)", faults)
+
+
+EVALUATION = ("--workload", "quick", "--all-windows", "--windows", "6", "--processes", "2")
+EVALUATED = ("fifo", "sjf", "srtf", "las", "xion", "tiresias")
+
+
+def evaluations(kills: int = 10) -> Iterator[Figure]:
+    """Kill evaluations at random moments and resume them, then repeat one; wrong are other results."""
+    rng = np.random.default_rng(3)
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole"
+        command = ("evaluate.py", "--policy", *EVALUATED, *EVALUATION)
+        began = time.monotonic()
+        finish([*command, "--out", str(whole)])
+        length_s = time.monotonic() - began
+        faults, moments = [], 0
+        for number in range(kills):
+            out = Path(folder) / f"killed-{number}"
+            with started(out, *command, "--out", str(out)) as run:
+                with suppress(subprocess.TimeoutExpired):
+                    run.wait(float(rng.uniform(0, length_s)))
+                moments += run.poll() is None
+            if run_folder.status_of(out) != "finished":
+                finish(["evaluate.py", "--resume", str(out), "--processes", "2"])
+            faults.append(", ".join(f"{name} of run {number}" for name in results_apart(whole, out)))
+        yield figure(f"evaluations killed ({moments} in the middle) and resumed that differ", faults)
+        again = Path(folder) / "again"
+        finish(["evaluate.py", "--again", str(whole), "--out", str(again)])
+        yield figure("evaluations repeated that differ", [", ".join(results_apart(whole, again))])
+
+
+def results_apart(whole: Path, other: Path) -> list[str]:
+    """Return the results of two evaluations that differ."""
+    names = [f"{name}/{run_folder.JOBS}" for name in EVALUATED] + [run_folder.SUMMARY]
+    return [
+        name
+        for name in names
+        if not (other / name).exists() or (whole / name).read_bytes() != (other / name).read_bytes()
+    ]
+
+
+HOSTILE = ROOT.parent / "shared" / "faults" / "trust" / "traces"
+MOST_S, MOST_KIB = 2.0, 500 * 1024
+
+
+def hostile_traces(folder: Path = HOSTILE) -> Iterator[Figure]:
+    """Evaluate a policy on each file of a folder; wrong is a traceback, another exit code, two seconds or 500 MB more.
+
+    The time is processor time beyond that of a sound trace, most of which is spent on starting Python.
+    """
+    files = sorted(folder.glob("*")) if folder.is_dir() else []
+    with tempfile.TemporaryDirectory() as out:
+        sound = Path(out) / "sound.csv"
+        sound.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,60\n", encoding="utf-8")
+        usual_s = min(evaluated(sound, Path(out) / f"{k}")[1] for k in range(2))
+        faults = []
+        for number, file in enumerate(files):
+            printed, spent_s, kib = evaluated(file, Path(out) / f"file-{number}")
+            fault = fault_of(printed)
+            if spent_s - usual_s > MOST_S or kib > MOST_KIB:
+                fault += f" {spent_s - usual_s:.1f} s, {kib / 1024:.0f} MiB"
+            faults.append(f"{file.name}: {fault}" if fault else "")
+    yield figure("hostile traces that end in no sentence, or too late", faults)
+
+
+def evaluated(file: Path, out: Path) -> tuple[subprocess.CompletedProcess[str], float, int]:
+    """Evaluate FIFO on a file; return the process, its processor time in s, and its peak memory in KiB."""
+    code = "import resource, sys, subprocess; done = subprocess.run(sys.argv[1:]); "
+    code += "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
+    code += "print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr); sys.exit(done.returncode)"
+    flags = ("--policy", "fifo", "--whole", "--cluster", "1x4", "--trace-file", str(file), "--out", str(out))
+    command = [sys.executable, "-c", code, sys.executable, "evaluate.py", *flags]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    spent_s, kib = done.stderr.splitlines()[-1].split()
+    return done, float(spent_s), int(kib)
+
+
+def fault_of(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what is wrong with a command's end: it must print a table, or one sentence and exit with 2."""
+    said = done.stderr.splitlines()[:-1]
+    if "Traceback" in done.stderr:
+        return f"a traceback: {said[-1]}"
+    if done.returncode not in (0, 2):
+        return f"exit code {done.returncode}"
+    if done.returncode == 2 and len(said) != 1:
+        return f"{len(said)} lines: {' / '.join(said)[:200]}"
+    if done.returncode == 0 and "fifo" not in done.stdout:
+        return "no table"
+    return ""
 
 
 def apart(whole: Path, resumed: Path) -> list[str]:
@@ -160,7 +296,7 @@ def finish(flags: Sequence[str]) -> None:
     subprocess.run([sys.executable, *flags], cwd=ROOT, check=True, capture_output=True)
 
 
-def stopped(folder: Path, name: str, after_s: float) -> str:
+def stopped(folder: Path, name: str, after_s: float, limit_s: float) -> str:
     """Send a signal to a training run some seconds after its start; return what went wrong, or nothing."""
     with started(folder) as run:
         time.sleep(after_s)
@@ -170,16 +306,16 @@ def stopped(folder: Path, name: str, after_s: float) -> str:
         began = time.monotonic()
         run.send_signal(getattr(signal, name))
         try:
-            code = run.wait(3 * LIMIT_S)
+            code = run.wait(3 * limit_s)
         except subprocess.TimeoutExpired:
-            return f"still running {3 * LIMIT_S:.0f} s after {name}"
+            return f"still running {3 * limit_s:.0f} s after {name}"
         spent = time.monotonic() - began
         time.sleep(GRACE_S)
         if orphans := [pid for pid in workers if is_alive(pid)]:
             return f"{len(orphans)} orphans after {name} at {after_s:.1f} s"
     status = run_folder.status_of(folder)
     expected = "killed" if name == "SIGKILL" else "interrupted"
-    if code != ENDED[name] or spent > LIMIT_S or status != expected:
+    if code != ENDED[name] or spent > limit_s or status != expected:
         return f"exit code {code} after {spent:.1f} s, status {status}, {name} at {after_s:.1f} s"
     return ""
 
@@ -222,6 +358,13 @@ ATTACKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "flipped_bits": flipped_bits,
     "signals": signals,
     "resumes": resumes,
+    "full_disks": full_disks,
+    "evaluations": evaluations,
+    "hostile_traces": hostile_traces,
+    "leaks": knowledge.leaks,
+    "planted_leaks": knowledge.planted_leaks,
+    "fuzz": knowledge.fuzz,
+    "slowdown": knowledge.slowdown,
 }
 """Every attack, by name."""
 
@@ -240,10 +383,9 @@ def main(args: Sequence[str] | None = None) -> int:
     wrong = 0
     for name in chosen.rows.split(","):
         began = time.perf_counter()
-        for figure in ATTACKS[name]():
-            wrong += figure.wrong
-            verdict = "ok" if figure.wrong == 0 else f"WRONG: {'; '.join(figure.examples)}"
-            print(f"{figure.what:<60} {figure.wrong:>5} of {figure.tried:<6} {verdict}", flush=True)
+        for found in ATTACKS[name]():
+            wrong += found.wrong
+            print(found, flush=True)
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
     return int(wrong > 0)
 

@@ -85,8 +85,9 @@ def test_a_worker_ends_with_its_parent() -> None:
 
 
 def test_a_training_run_ends_on_a_signal_without_orphans() -> None:
-    """One run; `python -m benchmarks.trust` ends five by each signal."""
-    assert [each.examples for each in signals(("SIGTERM",), rounds=1, within_s=2.0) if each.wrong] == []
+    """One run, with patience for a busy machine; `python -m benchmarks.trust` ends five by each signal."""
+    found = signals(("SIGTERM",), rounds=1, within_s=2.0, limit_s=60.0)
+    assert [each.examples for each in found if each.wrong] == []
 
 
 # Statuses.
