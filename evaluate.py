@@ -42,6 +42,13 @@ RECORDED = "recorded"
 """Name of the schedule of a log, which is not simulated."""
 
 
+def what_if_expected(text: str) -> str | None:
+    """Return the form of --what-if for an error about a text of another form; None for a valid text."""
+    from gpu_cluster_gym.evaluation import what_if
+
+    return what_if.expected(text)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Policies and windows to score."""
@@ -81,6 +88,9 @@ class Evaluation:
     audit: bool = False
     """Do not score the policies but test whether they act on what nobody can know yet: random workloads that differ
     only later must lead to the same decisions until then. Prints one line a policy; exit code 1 at a leak."""
+    what_if: str | None = choice(None, expected=what_if_expected)
+    """Do not compare the policies but print their mean waits on clusters of other sizes, as in nodes=8..24 (with
+    --full-trace), with intervals over days and the knee."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
     resume: str | None = None
@@ -110,6 +120,9 @@ def work(args: Sequence[str]) -> None:
     evaluation = read_choices(args)
     if evaluation.audit:
         audit(evaluation)
+        return
+    if evaluation.what_if:
+        print_what_if(replace(evaluation, scenario=with_physics(evaluation.scenario)))
         return
     found: Sequence[Candidate] = ()
     if evaluation.protocol:
@@ -147,6 +160,22 @@ def work(args: Sequence[str]) -> None:
         if difference := journal.difference(folder, Path(evaluation.again)):
             raise ValueError(f"{folder} is not equal to {evaluation.again}: {difference}")
         print(f"Equal to {evaluation.again} to the last bit.")
+
+
+def print_what_if(evaluation: Evaluation) -> None:
+    """Print the mean waits of each policy by the number of nodes."""
+    from gpu_cluster_gym.agents.resolve import each_once
+    from gpu_cluster_gym.evaluation import what_if
+
+    if not (evaluation.policy and evaluation.scenario.full_trace):
+        raise ValueError("--what-if requires --policy and --full-trace: waits are those of all jobs")
+    policies = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
+    nodes = what_if.nodes_of(str(evaluation.what_if))
+    with progress("simulating", len(policies) * len(nodes)) as moved:
+        for name, policy in policies.items():
+            make = partial(baselines.make, policy)
+            for line in what_if.lines(name, evaluation.scenario, make, nodes, moved):
+                print(line, flush=True)
 
 
 def audit(evaluation: Evaluation) -> None:

@@ -142,16 +142,35 @@ def effect(policy: pd.DataFrame, own: pd.DataFrame, seed: int = 0) -> Effect:
 
     The interval is a percentile bootstrap over days, or over shorter blocks in a log of fewer than ten days.
     """
-    submit_s = own["submit_s"].to_numpy(float)
-    span_s = float(np.ptp(submit_s))
-    length = min(DAY, span_s / MIN_BLOCKS) or 1.0
-    _, block = np.unique(np.floor((submit_s - submit_s.min()) / length), return_inverse=True)
+    block = blocks(own["submit_s"].to_numpy(float))
     sums = np.array([np.bincount(block, each["wait_s"].to_numpy(float)) for each in (policy, own)])
-    drawn = stream(seed, "verdict").integers(sums.shape[1], size=(RESAMPLES, sums.shape[1]))
+    drawn = resampled(sums.shape[1], seed)
     ours, theirs = (each[drawn].sum(axis=1) for each in sums)
     changes = ours[theirs > 0] / theirs[theirs > 0] - 1
     low, high = np.quantile(changes, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Effect(float(sums[0].sum() / sums[1].sum() - 1), float(low), float(high))
+
+
+def interval_of_mean(found: pd.DataFrame, seed: int = 0) -> tuple[float, float, float]:
+    """Return the mean wait of a results table and its interval, s; a bootstrap as in `effect`."""
+    block, wait_s = blocks(found["submit_s"].to_numpy(float)), found["wait_s"].to_numpy(float)
+    sums, counts = np.bincount(block, wait_s), np.bincount(block)
+    drawn = resampled(len(counts), seed)
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(wait_s.mean()), float(low), float(high)
+
+
+def blocks(submit_s: Floats) -> NDArray[np.int64]:
+    """Return the block of time of each job: a day, or a tenth of the log in one of fewer than ten days."""
+    length = min(DAY, float(np.ptp(submit_s)) / MIN_BLOCKS) or 1.0
+    _, block = np.unique(np.floor((submit_s - submit_s.min()) / length), return_inverse=True)
+    return block.astype(np.int64)
+
+
+def resampled(count: int, seed: int) -> NDArray[np.int64]:
+    """Return the blocks of each resample: (resamples, count)."""
+    return stream(seed, "verdict").integers(count, size=(RESAMPLES, count))
 
 
 def lines(
