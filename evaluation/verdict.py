@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 
 CANDIDATES = ("fifo_strict", "easy", "fifo")
 """Schedulers that a log may come from, the most common last resort last."""
+NEED_NO_ESTIMATES = ("fifo", "fifo_strict")
 DAY = 86_400.0
 MIN_BLOCKS = 10
 """Blocks of time to resample, at least: shorter ones than a day in a log of fewer days."""
@@ -234,7 +235,11 @@ def sentence(
             f"which is within the simulator's own error on this log, {_percent(calibration.error)}."
         )
     verb = "cut" if found.change < 0 else "raised"
-    exact = "" if "estimates" in parts else ", knowing run times that the log has no estimates of"
+    exact = (
+        ""
+        if "estimates" in parts or name in NEED_NO_ESTIMATES
+        else ", knowing run times that the log has no estimates of"
+    )
     return (
         f"{name} would have {verb} the mean wait by {_percent(abs(found.change))} "
         f"({' to '.join(f'{100 * each:.0f}' for each in between)}){exact}; {error}."
