@@ -38,6 +38,15 @@ EXAMPLES = """Examples:
   python evaluate.py --paper xonar                      the claims of a paper
 --list policies, workloads, traces or papers: known names"""
 WINDOWS = 20
+RECORDED = "recorded"
+"""Name of the schedule of a log, which is not simulated."""
+
+
+def what_if_expected(text: str) -> str | None:
+    """Return the form of --what-if for an error about a text of another form; None for a valid text."""
+    from gpu_cluster_gym.evaluation import what_if
+
+    return what_if.expected(text)
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,9 @@ class Evaluation:
     audit: bool = False
     """Do not score the policies but test whether they act on what nobody can know yet: random workloads that differ
     only later must lead to the same decisions until then. Prints one line a policy; exit code 1 at a leak."""
+    what_if: str | None = choice(None, expected=what_if_expected)
+    """Do not compare the policies but print their mean waits on clusters of other sizes, as in nodes=8..24 (with
+    --full-trace), with intervals over days and the knee."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
     resume: str | None = None
@@ -108,6 +120,9 @@ def work(args: Sequence[str]) -> None:
     evaluation = read_choices(args)
     if evaluation.audit:
         audit(evaluation)
+        return
+    if evaluation.what_if:
+        print_what_if(replace(evaluation, scenario=with_physics(evaluation.scenario)))
         return
     found: Sequence[Candidate] = ()
     if evaluation.protocol:
@@ -145,6 +160,22 @@ def work(args: Sequence[str]) -> None:
         if difference := journal.difference(folder, Path(evaluation.again)):
             raise ValueError(f"{folder} is not equal to {evaluation.again}: {difference}")
         print(f"Equal to {evaluation.again} to the last bit.")
+
+
+def print_what_if(evaluation: Evaluation) -> None:
+    """Print the mean waits of each policy by the number of nodes."""
+    from gpu_cluster_gym.agents.resolve import each_once
+    from gpu_cluster_gym.evaluation import what_if
+
+    if not (evaluation.policy and evaluation.scenario.full_trace):
+        raise ValueError("--what-if requires --policy and --full-trace: waits are those of all jobs")
+    policies = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
+    nodes = what_if.nodes_of(str(evaluation.what_if))
+    with progress("simulating", len(policies) * len(nodes)) as moved:
+        for name, policy in policies.items():
+            make = partial(baselines.make, policy)
+            for line in what_if.lines(name, evaluation.scenario, make, nodes, moved):
+                print(line, flush=True)
 
 
 def audit(evaluation: Evaluation) -> None:
@@ -312,7 +343,8 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     from gpu_cluster_gym.agents.resolve import in_table
 
     floors = not evaluation.no_floors
-    found = in_table(evaluation.policy, evaluation.scenario, evaluation.workload, floors=floors)
+    simulated = tuple(name for name in evaluation.policy if name != RECORDED) or ("fifo",)
+    found = in_table(simulated, evaluation.scenario, evaluation.workload, floors=floors)
     print_notes(evaluation)
     return found
 
@@ -354,11 +386,12 @@ def evaluate(
     makers = begun(evaluation, workloads, folder).keeping(makers)
     failed: dict[str, runner.Failure] = {}
     results, records = simulated(evaluation, makers, workloads, failed)
+    results = with_recorded(evaluation, workloads, results)
     bounds = runner.bounds(workloads)
     summaries = runner.score(results, workloads, bounds, failed)
     results = {name: each for name, each in results.items() if name in summaries}
     records = {name: each for name, each in records.items() if name in summaries}
-    policies = {name: each for name, each in policies.items() if name in summaries}
+    policies = {name: policies[name] for name in summaries if name in policies}
     why = "; ".join(f"{name}, {failure.why}" for name, failure in failed.items())
     (folder / run_folder.ERRORS).unlink(missing_ok=True)  # of the attempt that is continued
     if tracebacks := [failure.traceback for failure in failed.values() if failure.traceback]:
@@ -372,21 +405,57 @@ def evaluate(
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
     run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
     out.print("", table.table(summaries, bounds, reference, wide=evaluation.wide), "")
-    found = (searched(policy, evaluation.scenario, evaluation.workload) for policy in evaluation.policy)
+    found = (searched(policy, evaluation.scenario, evaluation.workload) for policy in policies)
     notes = [*dict.fromkeys(each.description for each in found if each)]
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
     if evaluation.scenario.full_trace and evaluation.scenario.trace_file and learned:
         notes.append("The agent may have been trained on the first part of this trace.")
     notes += table_notes.footnotes(workloads, summaries, policies, reference, bounds)
     run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, notes))
-    file = run_folder.write_notes(folder, [*heading, "", *notes])
+    found_on_log = verdicts(evaluation, workloads, results, folder)
+    file = run_folder.write_notes(folder, [*heading, "", *notes, *found_on_log])
     pictured = pictures(evaluation, folder, records, workloads)
     out.print(*table_notes.legend(workloads, summaries, reference), *pictured, f"Notes: {file}", sep="\n")
+    if found_on_log:
+        out.print("", *found_on_log, sep="\n", markup=False, highlight=False)
     if failed:
         again = f"try again with {going_on(evaluation, folder)}"
         raise ValueError(
             f"{len(failed)} of {len(makers)} policies failed and are not in the table: {why}; {again}"
         )
+
+
+def with_recorded(
+    evaluation: Evaluation, workloads: "Sequence[Workload]", results: "dict[str, pd.DataFrame]"
+) -> "dict[str, pd.DataFrame]":
+    """Return the results with the schedule of the log, where it is asked for; ValueError where there is none."""
+    from gpu_cluster_gym.evaluation import verdict
+
+    if RECORDED not in evaluation.policy:
+        return results
+    if why := verdict.why_none(workloads[0]):
+        raise ValueError(f"--policy {RECORDED}: {why}")
+    return results | {RECORDED: verdict.recorded(workloads[0])}
+
+
+def verdicts(
+    evaluation: Evaluation,
+    workloads: "Sequence[Workload]",
+    results: "Mapping[str, pd.DataFrame]",
+    folder: Path,
+) -> list[str]:
+    """Return the verdicts on the policies asked for, and write the schedule of the log; empty without a full log."""
+    scenario = evaluation.scenario
+    if not (scenario.full_trace and scenario.trace_file):
+        return []
+    from gpu_cluster_gym.evaluation import verdict
+
+    simulated = {name: each for name, each in results.items() if name != RECORDED}
+    wanted = [name for name in simulated if name in evaluation.policy] or [*simulated]
+    sentences, logged = verdict.lines(workloads[0], simulated, wanted)
+    if logged is not None:
+        run_folder.write_jobs(folder, RECORDED, logged)
+    return sentences
 
 
 def begun(evaluation: Evaluation, workloads: "Iterable[Workload]", folder: Path) -> "Journal":

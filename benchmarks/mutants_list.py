@@ -487,6 +487,25 @@ MUTANTS = (
         ),
     ),
     *in_file(
+        "evaluation/verdict.py",
+        "evaluation/test_verdict",
+        ("effects below the error count", "if abs(found.change) <= calibration.error:", "if False:"),
+        ("intervals with zero count", "if found.low <= 0 <= found.high:", "if False:"),
+        ("pauses may be free", '"preemption" not in parts:', "parts is None:"),
+        ("the farthest candidate is the log's own", "name = min(distance,", "name = max(distance,"),
+        ("the log's cluster may be too small", "if above > MAX_ABOVE *", "if above > 1e9 *"),
+    ),
+    *in_file(
+        "evaluation/what_if.py",
+        "evaluation/test_what_if",
+        ("the knee is the last size", "np.argmax(below)", "np.argmin(below)"),
+    ),
+    *in_file(
+        "workloads/_scenario.py",
+        "workloads/test_measured",
+        ("one column of two is enough", "if set(needed) <= set(columns)", "if set(needed) & set(columns)"),
+    ),
+    *in_file(
         "traces/philly.py",
         "traces/test_philly",
         ("attempts may end before they start", "and end < start:", "and end < 0:"),

@@ -45,7 +45,8 @@ def main(args: Sequence[str] | None = None) -> None:
     kept = table.kept_cells(chosen.root, RESULTS) if chosen.policy else []
     described: list[str] = []
     for label, all_windows in ((BUSY, False), (ALL, True)):
-        scenario = replace(named(WORKLOAD), seed=0, trace_file=str(chosen.log), all_windows=all_windows)
+        usual = replace(named(WORKLOAD), physics=named(WORKLOAD).physics_name, seed=0)
+        scenario = replace(usual, trace_file=str(chosen.log), all_windows=all_windows)
         workloads = windows(scenario, "test", chosen.windows)
         lines = (
             line.replace(str(chosen.log), chosen.log.name) for line in table_notes.heading(workloads)[:2]

@@ -29,6 +29,7 @@ ADDITIONAL = {
         "lookahead:NAME": "Look-ahead on top of union, constants, ppo or the folder of a steering agent.",
         "random_legal": "Random legal actions of the default environment; a floor in every table.",
         "first_legal": "The first legal action of the default environment; a floor in every table.",
+        "recorded": "The schedule of a log that has starts, as it was (with --full-trace); not simulated.",
         "all": "Every policy above except lookahead, which takes seconds to minutes per window.",
         "module:attribute": "A policy of your own.",
     }

@@ -20,7 +20,7 @@ DAY = 86_400.0
 QUANTILES = (0.1, 0.5, 0.9, 0.99)
 MAX_ROWS = 14
 """Largest number of intervals of the load, and of tenants."""
-INTERVALS = (60.0, 600.0, 3600.0, 6 * 3600.0, DAY, 7 * DAY, 30 * DAY, 365 * DAY)
+INTERVALS = tuple(each * 3600.0 for each in (1 / 60, 1 / 6, 1, 3, 6, 12, 24, 48, 168, 720, 8760))
 """Lengths of intervals of the load, s."""
 WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 """Upper bounds of the classes of GPUs; more than the last are a class too."""

@@ -188,10 +188,15 @@ def _fresh(folder: Path) -> Path:
 def write_run(folder: Path, results: Mapping[str, "pd.DataFrame"], summary: Mapping[str, Any]) -> None:
     """Write the results table of each policy, floats with all digits, and the summary."""
     for name, table in results.items():
-        place = folder / folder_name(name)
-        place.mkdir(exist_ok=True)
-        table.to_csv(place / JOBS, index=False)
+        write_jobs(folder, name, table)
     write_json(folder / SUMMARY, summary)
+
+
+def write_jobs(folder: Path, name: str, table: "pd.DataFrame") -> None:
+    """Write a results table, floats with all digits, into the folder of a policy."""
+    place = folder / folder_name(name)
+    place.mkdir(exist_ok=True)
+    table.to_csv(place / JOBS, index=False)
 
 
 def write_notes(folder: Path, lines: Sequence[str]) -> Path:

@@ -65,6 +65,9 @@ def read(file: File, options: Options) -> pd.DataFrame:
         raise TraceError(
             file, int(line[0]), mixed[0], "a number", "a time with its date, like the other times"
         )
+    if "job_id" not in log:
+        log["job_id"] = np.arange(1, len(log) + 1)
+        log.notes.append("jobs are numbered by their rows, since no column has their ids")
     _set_times(log, times, {name: heading for heading, name in own.items()})
     if "time_limit_s" in log and "profiled_duration_s" not in log:
         log.set_limits(log["time_limit_s"])
@@ -92,7 +95,8 @@ def _own_names(headings: Sequence[str], options: Options, file: File) -> dict[st
     }
     for name in REQUIRED:
         ends = {LOGGED_END, "logged_start_s"} <= set(own.values())
-        if name not in own.values() and not (name == "duration_s" and ends):
+        follows = (name == "duration_s" and ends) or (name == "job_id" and options.columns)
+        if name not in own.values() and not follows:
             found = f"only {quote(', '.join(headings))}"
             expected = f"a column named {name} (or --columns {name}=HEADING)"
             raise TraceError(file, 1, name, found, expected)

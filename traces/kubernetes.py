@@ -59,7 +59,7 @@ def read(file: File, options: Options) -> pd.DataFrame:
             row = _job(found, counts)
             jobs.append(len(rows))
         else:
-            counts[f"objects of kind {kind[:40]} left out, not a Job or a Workload"] += 1
+            counts["objects left out that are no Job and no Workload"] += 1
             continue
         rows.append(row)
         lines.append(line)

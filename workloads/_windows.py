@@ -43,7 +43,8 @@ SHARES: dict[Split, tuple[float, float]] = {
     "test": (0.8, 1.0),
 }
 """Parts of the trace's time."""
-GAP_S = 2 * 86_400.0  # between the parts of a trace
+GAP_S = 2 * 86_400.0  # between the parts of a trace of twenty days or more
+GAP_SHARE = 0.1  # of the time of a shorter one, so that a week of a cluster has test windows too
 MAX_CANDIDATES = 40  # per requested window, before giving up
 SRTF = Ranking("remaining", "by_order")
 ACCEPTED = Path(__file__).parent / "accepted"
@@ -89,8 +90,9 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
     )
     instead = ", another cluster, --all-windows" * (not scenario.all_windows)
     if scenario.trace_file:
-        begin, end = rows_of(read(scenario)["submit_s"].to_numpy(), split)
-        after = f" after a gap of {GAP_S / 86_400:g} days" * (split != "train")
+        submit_s = read(scenario)["submit_s"].to_numpy()
+        begin, end = rows_of(submit_s, split)
+        after = f" after a gap of {gap_s(submit_s) / 86_400:.2g} days" * (split != "train")
         wanted += f", which has {max(0, end - begin):,} jobs{after}"
     return (
         f"only {found} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
@@ -193,13 +195,18 @@ def _starts_s(submit_s: np.ndarray, split: Split, length_s: float) -> list[float
 
 
 def rows_of(submit_s: np.ndarray, split: Split) -> tuple[int, int]:
-    """Return the first row of a split and the row after its last; splits are two days apart."""
+    """Return the first row of a split and the row after its last; splits are `gap_s` apart."""
     first, last = submit_s[0], submit_s[-1]
     low, high = (first + share * (last - first) for share in SHARES[split])
     if split != "train":
-        low += GAP_S
+        low += gap_s(submit_s)
     begin = int(np.searchsorted(submit_s, low))
     return begin, len(submit_s) if split == "test" else int(np.searchsorted(submit_s, high))
+
+
+def gap_s(submit_s: np.ndarray) -> float:
+    """Return the seconds between the parts of a trace: two days, or a tenth of its time if that is less."""
+    return min(GAP_S, GAP_SHARE * float(submit_s[-1] - submit_s[0]))
 
 
 def list_file(scenario: Scenario) -> Path:

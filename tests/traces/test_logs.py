@@ -456,3 +456,11 @@ def test_samples_of_the_original_files(sample: str, ids: list[str], gpus: list[i
     table = traces.load(file=file, seed=0).query("num_gpus > 0")
     assert table["job_id"].tolist() == ids
     assert table["num_gpus"].tolist() == gpus
+
+
+def test_a_table_without_ids_is_numbered_where_its_headings_are_named(tmp_path: Path) -> None:
+    table = read(
+        tmp_path, "at,gpus,run\n0,1,60\n5,2,30\n", columns="submit_s=at,num_gpus=gpus,duration_s=run"
+    )
+    assert table["job_id"].tolist() == [1, 2]
+    assert "jobs are numbered by their rows, since no column has their ids" in table.attrs["notes"]

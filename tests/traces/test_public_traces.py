@@ -166,7 +166,13 @@ def test_jobs_without_kueue_are_read_with_a_warning(tmp_path: Path) -> None:
     del running["status"]["completionTime"]
     table = listed(tmp_path, job, pod, running)
     assert rows(table, "num_gpus", "cpu_cores", "duration_s") == [[2, 1, 3600]]  # 2 pods of 6/7 GPU
-    for what in ("Jobs without a queue", "more completions", "MIG slices", "kind Pod", "unfinished"):
+    for what in (
+        "Jobs without a queue",
+        "more completions",
+        "MIG slices",
+        "no Job and no Workload",
+        "unfinished",
+    ):
         assert noted(table, what) == 1
 
 

@@ -13,7 +13,7 @@ from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import ACCEPTED_RANGE, Scenario, Split, Workload, up_to, windows
 from gpu_cluster_gym.workloads import _windows as chosen
-from gpu_cluster_gym.workloads._windows import GAP_S, listed_ratios, write_list
+from gpu_cluster_gym.workloads._windows import GAP_S, listed_ratios, rows_of, write_list
 from tests.cases import tiny
 
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -68,13 +68,18 @@ def test_parts_are_shares_of_the_traces_time(month: Scenario) -> None:
             assert window.table["submit_s"].between(low, high).all()
 
 
-def test_a_trace_of_days_has_no_validation_part(tmp_path: Path) -> None:
-    scenario = Scenario(
-        **tiny.scenario(tmp_path, tiny.jobs(256), full_trace=False, jobs=16, all_windows=True)
-    )
-    assert len(windows(scenario, "train", 4)) == 4
-    with pytest.raises(ValueError, match="only 0 of 1 windows of 16 jobs were found in the validation part"):
-        windows(scenario, "validation", 1)
+def test_a_week_has_all_parts_with_smaller_gaps(tmp_path: Path) -> None:
+    """A tenth of its time is between the parts, which leaves a tenth for validation and a tenth for the test."""
+    jobs = tiny.jobs(256)
+    submit_s = np.linspace(0, 7 * DAY, 256)
+    table = jobs.assign(submit_s=submit_s).drop(columns="deadline_s", errors="ignore")
+    scenario = Scenario(**tiny.scenario(tmp_path, table, full_trace=False, jobs=12, all_windows=True))
+    assert rows_of(submit_s, "validation") == (179, 204)  # 0.7 and 0.8 of 255 gaps
+    assert rows_of(submit_s, "test") == (230, 256)
+    assert [len(windows(scenario, split, count)) for split, count in MOST_OF_A_WEEK.items()] == [12, 2, 2]
+
+
+MOST_OF_A_WEEK: dict[Split, int] = {"train": 12, "validation": 2, "test": 2}
 
 
 # A window.

@@ -1,0 +1,271 @@
+"""The verdict on a log: how a policy's waits differ from those of the log's own scheduler, and how far that is known.
+
+The log's own scheduler is simulated too, so that both waits have the same simplifications. It is the candidate of
+`CANDIDATES` whose starts are nearest to the logged ones, and the distance of its mean wait from the logged one is the
+simulator's own error on this log. A difference that is smaller than this error is no verdict.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation import runner
+from gpu_cluster_gym.evaluation.describe import duration, gpus_held
+from gpu_cluster_gym.simulator import results
+from gpu_cluster_gym.traces import stream
+
+if TYPE_CHECKING:
+    from gpu_cluster_gym.workloads import Scenario, Workload
+
+Floats = NDArray[np.float64]
+
+CANDIDATES = ("fifo_strict", "easy", "fifo")
+"""Schedulers that a log may come from, the most common last resort last."""
+NEED_NO_ESTIMATES = ("fifo", "fifo_strict")
+DAY = 86_400.0
+MIN_BLOCKS = 10
+"""Blocks of time to resample, at least: shorter ones than a day in a log of fewer days."""
+MIN_JOBS = 50
+MAX_ERROR = 0.25
+"""Largest error of the simulator with which a verdict is given: our choice."""
+RESAMPLES = 4_999
+CONFIDENCE = 0.95
+MAX_ABOVE = 0.01
+"""Largest share of the log's GPU time beyond the cluster's GPUs, for clocks of different hosts: our choice."""
+MIN_WAIT_S = 1.0
+"""Logged mean wait below which nobody waits."""
+
+
+class Calibration(NamedTuple):
+    """The candidate that is nearest to the log's own scheduler, and the simulator's error.
+
+    name: the candidate. log_s, simulated_s: mean wait, logged and simulated. median_s: of the jobs' distances between
+    the simulated and the logged start. rank: correlation of the order of starts.
+    """
+
+    name: str
+    log_s: float
+    simulated_s: float
+    median_s: float
+    rank: float
+
+    @property
+    def error(self) -> float:
+        """Distance of the simulated mean wait from the logged one, as a share of the latter."""
+        return abs(self.simulated_s - self.log_s) / self.log_s
+
+
+class Effect(NamedTuple):
+    """Change of the mean wait relative to the log's own scheduler, -0.31 for a third less, with its interval."""
+
+    change: float
+    low: float
+    high: float
+
+
+def why_none(workload: "Workload") -> str:
+    """Return the reason for which no verdict on a workload is possible; empty where one is."""
+    scenario, table = workload.scenario, workload.table
+    if not scenario.trace_file or not scenario.full_trace:
+        return "it needs the full trace of a log (--trace-file, --full-trace)"
+    if changed := _changed(scenario):
+        return f"the jobs are not those of the log ({', '.join(changed)})"
+    if "logged_start_s" not in table:
+        return "the log has no starts"
+    if len(table) < MIN_JOBS:
+        return f"the log has {len(table)} jobs, fewer than {MIN_JOBS}"
+    if (wait_s := float(_logged_waits(table).mean())) < MIN_WAIT_S:
+        return f"the mean wait in the log is {wait_s:.2g} s, so nothing is to be gained"
+    begin, gpus = table["logged_start_s"].to_numpy(float), table["num_gpus"].to_numpy(float)
+    time, held = gpus_held(begin, begin + table["duration_s"].to_numpy(float), gpus)
+    above = (np.maximum(held - workload.cluster.num_gpus, 0)[:-1] * np.diff(time)).sum()
+    if above > MAX_ABOVE * (held[:-1] * np.diff(time)).sum():
+        return (
+            f"the log's jobs held {held.max():,.0f} GPUs at once, and {workload.cluster.name} has "
+            f"{workload.cluster.num_gpus:,} (name the log's cluster by --cluster)"
+        )
+    return ""
+
+
+def recorded(workload: "Workload") -> pd.DataFrame:
+    """Return the schedule of the log as a results table, which is not simulated."""
+    jobs, nothing = workload.table, np.zeros(len(workload.table))
+    start_s, run_s = jobs["logged_start_s"].to_numpy(float), jobs["duration_s"].to_numpy(float)
+    as_logged = ("job_id", "kind", "num_gpus", "submit_s")
+    return results.table(
+        window=workload.window.number,
+        seed=workload.scenario.seed,
+        **{name: jobs[name].array for name in as_logged},
+        status=jobs["status"].array if "status" in jobs else "",
+        start_s=start_s,
+        finish_s=start_s + run_s,
+        wait_s=_logged_waits(jobs),
+        run_s=run_s,
+        overhead_s=nothing,
+        lost_s=nothing,
+        preemptions=nothing.astype(np.int64),
+        oom_restarts=nothing.astype(np.int64),
+    )
+
+
+def candidates(workload: "Workload", simulated: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the results of the schedulers that the log may come from; those without results are simulated."""
+    makers = {
+        name: partial(baselines.make, baselines.load(name)) for name in CANDIDATES if name not in simulated
+    }
+    found = {name: simulated[name] for name in CANDIDATES if name in simulated}
+    return found | runner.simulate(makers, [workload])
+
+
+def calibrated(logged: pd.DataFrame, tried: Mapping[str, pd.DataFrame]) -> Calibration:
+    """Return the candidate whose starts are nearest to those of the log, by the mean distance over jobs."""
+    distance = {name: _distances(logged, each) for name, each in tried.items()}
+    name = min(distance, key=lambda each: distance[each].mean())
+    own = tried[name]
+    order, our_order = (each["start_s"].rank() for each in (logged, own))
+    varied = order.std() > 0 and our_order.std() > 0
+    return Calibration(
+        name,
+        float(logged["wait_s"].mean()),
+        float(own["wait_s"].mean()),
+        float(np.median(distance[name])),
+        float(order.corr(our_order)) if varied else 1.0,
+    )
+
+
+def effect(policy: pd.DataFrame, own: pd.DataFrame, seed: int = 0) -> Effect:
+    """Return the change of the mean wait from the log's own scheduler to a policy, both simulated.
+
+    The interval is a percentile bootstrap over days, or over shorter blocks in a log of fewer than ten days.
+    """
+    block = blocks(own["submit_s"].to_numpy(float))
+    sums = np.array([np.bincount(block, each["wait_s"].to_numpy(float)) for each in (policy, own)])
+    drawn = resampled(sums.shape[1], seed)
+    ours, theirs = (each[drawn].sum(axis=1) for each in sums)
+    changes = ours[theirs > 0] / theirs[theirs > 0] - 1
+    low, high = np.quantile(changes, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Effect(float(sums[0].sum() / sums[1].sum() - 1), float(low), float(high))
+
+
+def interval_of_mean(found: pd.DataFrame, seed: int = 0) -> tuple[float, float, float]:
+    """Return the mean wait of a results table and its interval, s; a bootstrap as in `effect`."""
+    block, wait_s = blocks(found["submit_s"].to_numpy(float)), found["wait_s"].to_numpy(float)
+    sums, counts = np.bincount(block, wait_s), np.bincount(block)
+    drawn = resampled(len(counts), seed)
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(wait_s.mean()), float(low), float(high)
+
+
+def blocks(submit_s: Floats) -> NDArray[np.int64]:
+    """Return the block of time of each job: a day, or a tenth of the log in one of fewer than ten days."""
+    length = min(DAY, float(np.ptp(submit_s)) / MIN_BLOCKS) or 1.0
+    _, block = np.unique(np.floor((submit_s - submit_s.min()) / length), return_inverse=True)
+    return block.astype(np.int64)
+
+
+def resampled(count: int, seed: int) -> NDArray[np.int64]:
+    """Return the blocks of each resample: (resamples, count)."""
+    return stream(seed, "verdict").integers(count, size=(RESAMPLES, count))
+
+
+def lines(
+    workload: "Workload", simulated: Mapping[str, pd.DataFrame], policies: Sequence[str]
+) -> tuple[list[str], pd.DataFrame | None]:
+    """Return the sentences on the calibration and on each policy, and the schedule of the log; no schedule without any.
+
+    simulated: results tables by policy. policies: those on which a verdict is wanted.
+    """
+    if why := why_none(workload):
+        return [f"No verdict: {why}."], None
+    logged = recorded(workload)
+    tried = candidates(workload, simulated)
+    found = calibrated(logged, tried)
+    waited = (logged["wait_s"] > 0).mean()
+    about = [
+        f"Log: mean wait {duration(found.log_s)}, and {100 * waited:.0f} % of {len(logged):,} jobs waited.",
+        f"Calibration: of {', '.join(CANDIDATES)}, {found.name} is nearest to the log. Its simulated mean wait is "
+        f"{duration(found.simulated_s)}, an error of {_percent(found.error)}; half of the jobs start within "
+        f"{duration(found.median_s)} of their logged start; rank correlation of starts {found.rank:.3f}.",
+    ]
+    judged = [name for name in policies if name != found.name]
+    parts = workload.scenario.parts
+    about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
+    if not judged:
+        about.append(f"No verdict: {found.name} is the candidate nearest to the log's own scheduler.")
+    return about, logged
+
+
+def sentence(
+    name: str, policy: pd.DataFrame, own: pd.DataFrame, calibration: Calibration, parts: frozenset[str]
+) -> str:
+    """Return the verdict on a policy, or the reason for which there is none.
+
+    own: results of the log's own scheduler. parts: parts of physics that are on.
+    """
+    error = f"the simulator's own error on this log is {_percent(calibration.error)}"
+    if calibration.error > MAX_ERROR:
+        return (
+            f"No verdict on {name}: {error}, so the log's cluster or scheduler is another than the one simulated "
+            "(see --cluster, --discipline, and jobs that are not in the log)."
+        )
+    if calibration.simulated_s <= 0:
+        return f"No verdict on {name}: nobody waits under {calibration.name}."
+    if (pauses := int(policy["preemptions"].sum())) and "preemption" not in parts:
+        return (
+            f"No verdict on {name}: it paused jobs {pauses:,} times, which costs nothing here since the log does not "
+            "say what a pause costs (--physics measured,preemption draws it)."
+        )
+    found = effect(policy, own)
+    what = f"{_percent(abs(found.change))} {'lower' if found.change < 0 else 'higher'}"
+    between = sorted(abs(each) for each in (found.low, found.high))
+    if found.low <= 0 <= found.high:
+        return (
+            f"No verdict on {name}: its mean wait is {what}, but no difference is within the interval "
+            f"({_signed(found.low)} to {_signed(found.high)}); {error}."
+        )
+    if abs(found.change) <= calibration.error:
+        return (
+            f"No verdict on {name}: its mean wait is {what} ({' to '.join(f'{100 * each:.0f}' for each in between)}), "
+            f"which is within the simulator's own error on this log, {_percent(calibration.error)}."
+        )
+    verb = "cut" if found.change < 0 else "raised"
+    exact = (
+        ""
+        if "estimates" in parts or name in NEED_NO_ESTIMATES
+        else ", knowing run times that the log has no estimates of"
+    )
+    return (
+        f"{name} would have {verb} the mean wait by {_percent(abs(found.change))} "
+        f"({' to '.join(f'{100 * each:.0f}' for each in between)}){exact}; {error}."
+    )
+
+
+def _changed(scenario: "Scenario") -> list[str]:
+    names = ("target_load", "max_duration", "shift")
+    return [f"--{name.replace('_', '-')}" for name in names if getattr(scenario, name) is not None]
+
+
+def _logged_waits(table: pd.DataFrame) -> Floats:
+    waits: Floats = (table["logged_start_s"] - table["submit_s"]).to_numpy(float)
+    return waits
+
+
+def _distances(logged: pd.DataFrame, simulated: pd.DataFrame) -> Floats:
+    """Return the seconds between the simulated and the logged start of each job."""
+    distance: Floats = np.abs(simulated["start_s"].to_numpy(float) - logged["start_s"].to_numpy(float))
+    return distance
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent, with a digit after the point below ten."""
+    return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
+
+
+def _signed(change: float) -> str:
+    return f"{100 * change:+.0f} %"

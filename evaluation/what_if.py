@@ -1,0 +1,96 @@
+"""Waits on fewer or more nodes: `evaluate.py --what-if nodes=8..24`."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from gpu_cluster_gym.evaluation import runner
+from gpu_cluster_gym.evaluation.describe import duration
+from gpu_cluster_gym.evaluation.verdict import interval_of_mean
+from gpu_cluster_gym.workloads import full_trace
+
+if TYPE_CHECKING:
+    from gpu_cluster_gym.evaluation.runner import Maker
+    from gpu_cluster_gym.workloads import Scenario
+
+MAX_SIZES = 12
+"""Largest number of sizes to simulate: those of a longer range are spread over it."""
+MAX_NODES = 100_000
+_RANGE = re.compile(r"nodes=(\d{1,6})\.\.(\d{1,6})", re.ASCII)
+_UNIFORM = re.compile(r"\d+(x[^+]+)", re.ASCII)
+
+
+class Size(NamedTuple):
+    """A cluster's size, and the mean wait on it with its 95 % interval over days, s."""
+
+    nodes: int
+    gpus: int
+    mean_s: float
+    low_s: float
+    high_s: float
+
+
+def expected(text: str) -> str | None:
+    """Return the form of a range of nodes for an error about a text of another form; None for a valid text."""
+    found = _RANGE.fullmatch(text)
+    if found and 1 <= int(found[1]) < int(found[2]) <= MAX_NODES:
+        return None
+    return "a range of nodes like nodes=8..24"
+
+
+def nodes_of(text: str) -> list[int]:
+    """Return the numbers of nodes to simulate, at most `MAX_SIZES`, both ends included."""
+    found = _RANGE.fullmatch(text)
+    assert found, "the choice was checked"
+    low, high = int(found[1]), int(found[2])
+    spread = np.rint(np.linspace(low, high, min(MAX_SIZES, high - low + 1)))
+    return [int(each) for each in np.unique(spread)]
+
+
+def waits(scenario: "Scenario", make: "Maker", nodes: Sequence[int]) -> Iterator[Size]:
+    """Yield the mean wait of a policy on the scenario's cluster with each number of nodes.
+
+    ValueError for a cluster whose nodes are not alike, or on which some job cannot run.
+    """
+    if not (alike := _UNIFORM.fullmatch(scenario.cluster_name)):
+        raise ValueError(
+            f"--what-if needs a cluster of nodes that are alike, such as 8x8, not {scenario.cluster_name}"
+        )
+    for number in nodes:
+        work = full_trace(replace(scenario, cluster=f"{number}{alike[1]}"))
+        found = runner.simulate({"policy": make}, [work])["policy"]
+        yield Size(number, work.cluster.num_gpus, *interval_of_mean(found))
+
+
+def knee(found: Sequence[Size]) -> Size | None:
+    """Return the size farthest below the line from the first to the last, both axes scaled to 1; None without one."""
+    wait = np.array([each.mean_s for each in found])
+    if len(found) < 3 or not wait[0] > wait[-1]:
+        return None
+    nodes = np.array([each.nodes for each in found], float)
+    across = (nodes - nodes[0]) / (nodes[-1] - nodes[0])
+    below = 1 - across - (wait - wait[-1]) / (wait[0] - wait[-1])
+    return found[int(np.argmax(below))] if below.max() > 0 else None
+
+
+def lines(
+    name: str, scenario: "Scenario", make: "Maker", nodes: Sequence[int], done: Callable[[int], None]
+) -> Iterator[str]:
+    """Yield a line for each size, and one on the knee. done: advances a progress bar."""
+    yield f"{name}, mean wait by the number of nodes, with its 95 % interval over days"
+    yield f"{'nodes':>8}{'GPUs':>8}{'mean wait':>12}{'from':>12}{'to':>12}"
+    found = []
+    for size in waits(scenario, make, nodes):
+        found.append(size)
+        done(1)
+        seconds = "".join(f"{duration(each):>12}" for each in size[2:])
+        yield f"{size.nodes:8,}{size.gpus:8,}{seconds}"
+    best = knee(found)
+    if best:
+        wait = duration(best.mean_s)
+        yield f"Knee: {best.nodes:,} nodes, with a mean wait of {wait}; from there on, a node gains less."
+    else:
+        yield "No knee: the mean wait does not fall faster at first than later in this range."

@@ -1,0 +1,166 @@
+"""A verdict on a log knows its error, and refuses what lies below it."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpu_cluster_gym import baselines, evaluate
+from gpu_cluster_gym.evaluation import runner, verdict
+from gpu_cluster_gym.workloads import Scenario, full_trace
+
+CLUSTER = "2x4"
+JOBS = 250
+
+
+def jobs() -> pd.DataFrame:
+    """Return jobs that queue for hours at times; their limits are up to three times their run times."""
+    rng = np.random.default_rng(1)
+    run_s = np.round(rng.lognormal(8, 1, JOBS)) + 1
+    return pd.DataFrame(
+        {
+            "job_id": [f"j{number}" for number in range(JOBS)],
+            "submit_s": np.round(np.cumsum(rng.exponential(1100, JOBS))),
+            "num_gpus": rng.choice([1, 1, 2, 4], JOBS),
+            "duration_s": run_s,
+            "time_limit_s": np.ceil(run_s * rng.uniform(1, 3, JOBS)),
+        }
+    )
+
+
+def logged(
+    folder: Path, scheduler: str = "easy", late: Callable[[np.ndarray], np.ndarray] = lambda s: s
+) -> str:
+    """Return the path of the log of a scheduler; `late` changes its waits."""
+    file = folder / "log.csv"
+    jobs().to_csv(file, index=False)
+    work = full_trace(Scenario(trace_file=str(file), cluster=CLUSTER, full_trace=True))
+    policy = partial(baselines.make, baselines.load(scheduler))
+    found = runner.simulate({scheduler: policy}, [work])[scheduler]
+    wait_s = late(found["wait_s"].to_numpy())
+    jobs().assign(logged_start_s=jobs()["submit_s"] + wait_s).to_csv(file, index=False)
+    return str(file)
+
+
+def last_line(file: str, folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
+    """Return the verdict that `evaluate.py` prints, as one line."""
+    args = ["--trace-file", file, "--cluster", CLUSTER, "--full-trace", "--out", str(folder / "out"), *flags]
+    assert evaluate.main(args) == 0
+    return " ".join(capsys.readouterr().out.split("Calibration:")[-1].split())
+
+
+@pytest.mark.parametrize("scheduler", ["easy", "fifo_strict"])
+def test_the_logs_own_scheduler_is_found_without_error(scheduler: str, tmp_path: Path) -> None:
+    scenario = Scenario(trace_file=logged(tmp_path, scheduler), cluster=CLUSTER, full_trace=True)
+    work = full_trace(scenario)
+    found = verdict.calibrated(verdict.recorded(work), verdict.candidates(work, {}))
+    assert (found.name, found.error, found.median_s) == (scheduler, 0, 0)
+    assert found.rank == pytest.approx(1)
+
+
+def test_a_large_effect_is_a_sentence_with_its_interval_and_the_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log of strict FIFO, every wait longer by a tenth of their mean: an error of 1 - 1 / 1.1, or 9.1 %."""
+    file = logged(tmp_path, "fifo_strict", lambda wait_s: wait_s + 0.1 * wait_s.mean())
+    text = last_line(file, tmp_path, capsys, "--policy", "sjf")
+    assert "fifo_strict is nearest to the log" in text
+    assert "sjf would have cut the mean wait by " in text
+    assert text.endswith("; the simulator's own error on this log is 9.1 %.")
+
+
+def test_an_effect_below_the_error_is_refused(tmp_path: Path) -> None:
+    """Each wait of the log is longer by a quarter of their mean, an error of 20 %; one policy cuts waits by less."""
+    file = logged(tmp_path, "easy", lambda wait_s: wait_s + 0.25 * wait_s.mean())
+    work = full_trace(Scenario(trace_file=file, cluster=CLUSTER, full_trace=True))
+    tried = verdict.candidates(work, {})
+    found = verdict.calibrated(verdict.recorded(work), tried)
+    assert found.name == "easy"
+    assert found.error == pytest.approx(0.2)
+    better = tried["easy"].assign(wait_s=0.9 * tried["easy"]["wait_s"])
+    assert "within the simulator's own error" in verdict.sentence(
+        "mine", better, tried["easy"], found, frozenset()
+    )
+    best = tried["easy"].assign(wait_s=0.7 * tried["easy"]["wait_s"])
+    assert verdict.sentence("mine", best, tried["easy"], found, frozenset({"estimates"})) == (
+        "mine would have cut the mean wait by 30 % (30 to 30); the simulator's own error on this log is 20 %."
+    )
+
+
+def test_an_interval_with_zero_is_refused() -> None:
+    """Waits are halved on five days and one and a half times as long on the five others."""
+    submit_s = np.repeat(np.arange(10) * 86_400.0, 6)
+    submit_s[-1] += 86_000
+    own = pd.DataFrame({"submit_s": submit_s, "wait_s": 100.0, "preemptions": 0})
+    factor = np.repeat([0.5, 1.5] * 5, 6)
+    found = verdict.Calibration("fifo", 100.0, 100.0, 0.0, 1.0)
+    text = verdict.sentence("mine", own.assign(wait_s=100 * factor), own, found, frozenset())
+    assert "no difference is within the interval" in text
+
+
+def test_the_interval_is_over_days() -> None:
+    """Every day's waits fall by a quarter: the interval is a point, however unlike the days are."""
+    own = pd.DataFrame({"submit_s": np.arange(60) * 43_200.0, "wait_s": np.arange(60.0), "preemptions": 0})
+    found = verdict.effect(own.assign(wait_s=0.75 * own["wait_s"]), own)
+    assert found == pytest.approx((-0.25, -0.25, -0.25))
+
+
+def test_free_pauses_give_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = last_line(logged(tmp_path, "fifo_strict"), tmp_path, capsys, "--policy", "srtf")
+    assert "No verdict on srtf: it paused jobs" in text
+    assert "which costs nothing here" in text
+
+
+def test_a_simulator_far_from_the_log_gives_no_verdict() -> None:
+    found = verdict.Calibration("fifo", 100.0, 60.0, 30.0, 0.5)
+    own = pd.DataFrame({"submit_s": [0.0, 1.0], "wait_s": [60.0, 60.0], "preemptions": [0, 0]})
+    text = verdict.sentence("mine", own.assign(wait_s=1.0), own, found, frozenset())
+    assert text.startswith("No verdict on mine: the simulator's own error on this log is 40 %")
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags", "why"),
+    [
+        (lambda table: table.drop(columns="logged_start_s"), (), "the log has no starts"),
+        (lambda table: table.head(20), (), "the log has 20 jobs, fewer than 50"),
+        (
+            lambda table: table.assign(logged_start_s=table["submit_s"]),
+            ("--cluster", "90x4"),
+            "the mean wait in the log",
+        ),
+        (lambda table: table, ("--cluster", "1x4"), "the log's jobs held 8 GPUs at once, and 1x4 has 4"),
+        (lambda table: table, ("--target-load", "0.5"), r"the jobs are not those of the log (--target-load)"),
+    ],
+)
+def test_what_allows_no_verdict_is_said(
+    changes: Callable[[pd.DataFrame], pd.DataFrame],
+    flags: tuple[str, ...],
+    why: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = logged(tmp_path)
+    changes(pd.read_csv(file)).to_csv(file, index=False)
+    args = ["--policy", "fifo", "--trace-file", file, "--full-trace", "--out", str(tmp_path / "out")]
+    args += flags if "--cluster" in flags else ("--cluster", CLUSTER, *flags)
+    assert evaluate.main(args) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"No verdict: {why}" in text
+
+
+def test_the_recorded_schedule_is_a_row_with_the_waits_of_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = logged(tmp_path, "fifo_strict")
+    last_line(file, tmp_path, capsys, "--policy", "fifo_strict", "recorded")
+    ours, theirs = (pd.read_csv(tmp_path / "out" / name / "jobs.csv") for name in ("recorded", "fifo_strict"))
+    pd.testing.assert_series_equal(ours["start_s"], theirs["start_s"])
+    assert ours["jct_s"].mean() == pytest.approx(theirs["jct_s"].mean())
+
+
+def test_recorded_needs_a_full_log_with_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert evaluate.main(["--policy", "recorded", "--windows", "1", "--out", str(tmp_path / "out")]) == 2
+    assert "--policy recorded: it needs the full trace of a log" in capsys.readouterr().err

@@ -1,0 +1,72 @@
+"""Mean waits by the number of nodes are those computed by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_cluster_gym import evaluate
+from gpu_cluster_gym.baselines.fifo import policy as fifo
+from gpu_cluster_gym.evaluation import what_if
+from gpu_cluster_gym.evaluation.what_if import Size
+from gpu_cluster_gym.workloads import Scenario
+
+
+def four(folder: Path) -> str:
+    """Return the path of a log of four jobs of 100 s on a GPU, submitted at once, and one much later."""
+    file = folder / "jobs.csv"
+    rows = [f"j{number},0,1,100" for number in range(4)]
+    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *rows, "late,99000,1,100", ""]))
+    return str(file)
+
+
+def test_waits_fall_with_the_number_of_nodes(tmp_path: Path) -> None:
+    """On a node the waits are 0, 100, 200, 300 and 0 s, on two 0, 0, 100, 100 and 0, on four none."""
+    scenario = Scenario(trace_file=four(tmp_path), cluster="9x1", full_trace=True)
+    found = list(what_if.waits(scenario, lambda: fifo, [1, 2, 4]))
+    assert [(each.nodes, each.gpus, each.mean_s) for each in found] == [(1, 1, 120), (2, 2, 40), (4, 4, 0)]
+    assert all(each.low_s <= each.mean_s <= each.high_s for each in found)
+
+
+def test_the_knee_is_farthest_below_the_line() -> None:
+    """The line from 100 to 0 over four nodes is at 50 in the middle; waits of 40, 20, 10 are 35, 30, 15 below it."""
+    found = [
+        Size(nodes, nodes, wait, wait, wait) for nodes, wait in enumerate((100.0, 40.0, 20.0, 10.0, 0.0), 1)
+    ]
+    assert what_if.knee(found) == found[1]
+    assert what_if.knee(found[:2]) is None
+    assert what_if.knee([each._replace(mean_s=1.0) for each in found]) is None
+
+
+def test_a_long_range_is_spread_over_twelve_sizes() -> None:
+    nodes = what_if.nodes_of("nodes=10..120")
+    assert nodes == [10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120]
+    assert what_if.nodes_of("nodes=2..4") == [2, 3, 4]
+
+
+def test_the_command_prints_a_line_for_each_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["--policy", "fifo", "--what-if", "nodes=1..3", "--trace-file", four(tmp_path), "--cluster", "2x1"]
+    assert evaluate.main([*args, "--full-trace"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[:3] for line in lines[2:5]] == [
+        ["1", "1", "2.0"],
+        ["2", "2", "40"],
+        ["3", "3", "20"],
+    ]  # min, s, s
+    assert lines[5][:3] == ["Knee:", "2", "nodes,"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        (("--what-if", "nodes=8"), "a range of nodes like nodes=8..24"),
+        (("--what-if", "nodes=9..8"), "a range of nodes like nodes=8..24"),
+        (("--what-if", "nodes=1..2"), "requires --policy and --full-trace"),
+        (("--what-if", "nodes=1..2", "--full-trace", "--cluster", "philly"), "nodes that are alike"),
+    ],
+)
+def test_a_wrong_range_is_one_sentence(
+    flags: tuple[str, ...], word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate.main(["--policy", "fifo", "--trace-file", four(tmp_path), *flags]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert word in line
