@@ -2,8 +2,8 @@
 
 Claim: the dominant share of a user is the largest share of any resource; raising the smallest dominant share first is
 fair and gives no user a reason to misstate demands. Resources are GPUs, CPU cores if these are allocated, and GPU
-memory. Owners are tenants, each weighted by its quota, or else users. An owner's jobs are in the order of submission, and
-one whose job does not fit is skipped. Inferred: jobs are not preempted, so shares even out only as jobs finish; GPU
+memory. Owners are tenants, each weighted by its quota, or else users. An owner's jobs are in the order of submission,
+and one whose job does not fit is skipped. Inferred: jobs are not preempted, so shares even out only as jobs finish; GPU
 memory is a resource; tenants without a quota come last. With neither tenants nor users it is FIFO.
 """
 
@@ -39,4 +39,5 @@ def dominant_shares(view: "View") -> np.ndarray:
         shares.append(view.jobs.cores_now[jobs] * np.maximum(gpus, 1) / view.nodes.cores.sum())
     by_owner = np.max([np.bincount(owner.of[jobs], share, len(owner.share)) for share in shares], axis=0)
     weighted = np.full(len(owner.share), np.inf)
-    return np.divide(by_owner, owner.share, out=weighted, where=owner.share > 0)
+    np.divide(by_owner, owner.share, out=weighted, where=owner.share > 0)
+    return weighted

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import evaluate
+from gpu_cluster_gym import evaluate
 from gpu_cluster_gym.evaluation import tenants
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
