@@ -376,7 +376,7 @@ def evaluate(
 ) -> None:
     """Simulate, print the table, and fill the run folder."""
     from gpu_cluster_gym.agents.resolve import searched
-    from gpu_cluster_gym.evaluation import runner, table, table_notes
+    from gpu_cluster_gym.evaluation import runner, table, table_notes, tenants
 
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     read = table_notes.trace_notes(workloads) if evaluation.scenario.trace_file else []
@@ -405,6 +405,10 @@ def evaluate(
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
     run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
     out.print("", table.table(summaries, bounds, reference, wide=evaluation.wide), "")
+    if workloads[0].tenants:
+        of_tenants = tenants.by_tenant({name: results[name] for name in summaries}, workloads)
+        of_tenants.to_csv(folder / run_folder.TENANTS, index=False)
+        out.print(tenants.table(of_tenants), "")
     found = (searched(policy, evaluation.scenario, evaluation.workload) for policy in policies)
     notes = [*dict.fromkeys(each.description for each in found if each)]
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})

@@ -478,9 +478,10 @@ def _fairness(windows: Windows, owners: pd.DataFrame) -> pd.DataFrame:
     fairness = {}
     for owner in known:
         means = owned.groupby([*EPISODE, owner])["slowdown"].mean().dropna()
-        fairness[OWNERS[owner]] = means.groupby(level=EPISODE).agg(_jain)
+        fairness[OWNERS[owner]] = means.groupby(level=EPISODE).agg(jain)
     return pd.DataFrame(fairness)
 
 
-def _jain(values: pd.Series) -> float:
+def jain(values: pd.Series) -> float:
+    """Return Jain's index of some values: 1 if all are equal, 1 / n if all but one are 0."""
     return float(values.sum() ** 2 / (len(values) * (values**2).sum()))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHOICES, SUMMARY, JOBS, STATUS = "choices.json", "summary.json", "jobs.csv", "status.json"
-NOTES, ERRORS = "notes.txt", "errors.txt"
+NOTES, ERRORS, TENANTS = "notes.txt", "errors.txt", "tenants.csv"
 RUNS = Path("runs")
 ABOUT_THE_RUN = (
     "out",

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.evaluation.comparison import compare, paired_ratios
@@ -170,8 +171,12 @@ def score(
         summary. None: RuntimeError.
     """
     cluster = workloads[0].cluster
-    owner_columns = [name for name in OWNERS if all(name in load.table for load in workloads)]
-    owned = [load.table[["job_id", *owner_columns]].assign(window=load.window.number) for load in workloads]
+    tables_of_jobs = [with_tenants(load) for load in workloads]
+    owner_columns = [name for name in OWNERS if all(name in each for each in tables_of_jobs)]
+    owned = [
+        each[["job_id", *owner_columns]].assign(window=load.window.number)
+        for each, load in zip(tables_of_jobs, workloads, strict=True)
+    ]
     owners = pd.concat(owned) if owner_columns else None
     summaries = {
         name: summarise(table, gpus=cluster.num_gpus, cores=sum(cluster.node_cores), owners=owners)
@@ -185,6 +190,13 @@ def score(
         if why := below_bound(summary, least):
             failed[name] = Failure(why)
     return {name: each for name, each in summaries.items() if name not in failed}
+
+
+def with_tenants(load: "Workload") -> pd.DataFrame:
+    """Return a workload's job table, in which quotas name the tenants if there are any."""
+    if not load.tenants:
+        return load.table
+    return load.table.assign(tenant=np.array(load.tenants.names, object)[load.tenants.of_job])
 
 
 def bounds(workloads: Sequence["Workload"]) -> pd.DataFrame:

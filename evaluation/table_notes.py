@@ -13,7 +13,15 @@ from gpu_cluster_gym.evaluation.comparison import ESTIMATOR
 from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S, pool
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import COLUMNS
-from gpu_cluster_gym.workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, describe_shift, loads
+from gpu_cluster_gym.workloads import (
+    ACCEPTANCE,
+    ACCEPTED_RANGE,
+    PARTS,
+    PROPORTIONAL,
+    Scenario,
+    describe_shift,
+    loads,
+)
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
@@ -59,7 +67,9 @@ LEVERS = {
     "elastic": Lever(_has_elastic_jobs, "no elastic jobs"),
     "gpu_types": Lever(_has_several_types, "one type of GPU"),
     "deadlines": Lever(lambda load: bool((load.jobs["deadline_s"] > 0).any()), "no deadlines"),
-    "users": Lever(lambda load: len(set(load.jobs["user"].tolist())) > 1, "one user"),
+    "users": Lever(
+        lambda load: bool(load.tenants) or len(set(load.jobs["user"].tolist())) > 1, "one user, no tenants"
+    ),
 }
 """Levers by name, as `baselines.lever` returns them."""
 
@@ -88,6 +98,13 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
     if scenario.with_history:
         lines.append(
             f"with history, for all policies: run times predicted from finished jobs of {scenario.run_time_predictor}"
+        )
+    if tenants := workloads[0].tenants:
+        lines.append(
+            f"quotas {scenario.quotas}, borrowing {scenario.borrowing}: {_counted(len(tenants.names), 'tenant')}, "
+            f"{sum(tenants.quotas):,} of {cluster.num_gpus:,} GPUs guaranteed"
+            + " (in the first window)"
+            * (len(workloads) > 1 and scenario.quotas == PROPORTIONAL)
         )
     if scenario.max_duration is not None:
         lines.append(f"run times capped at {scenario.max_duration:,g} s")

@@ -34,6 +34,29 @@ class Blocked(NamedTuple):
     wait_s: float
 
 
+class Owners(NamedTuple):
+    """Owners of jobs: tenants, or users where there are none.
+
+    of: (jobs,) owner of each job that has arrived.
+    gpus: (owners,) GPUs that the jobs of each hold.
+    share: (owners,) quota of each tenant; 1 for each user.
+    """
+
+    of: np.ndarray
+    gpus: np.ndarray
+    share: np.ndarray
+
+
+def owners(view: View) -> Owners:
+    """Return the owners of the jobs that have arrived."""
+    if len(quota := view.tenants.quota):
+        return Owners(view.jobs.tenant, view.tenants.num_gpus.astype(float), quota.astype(float))
+    users = int(view.jobs.user.max(initial=0)) + 1
+    holders = np.concatenate([view.running, view.loading, view.pausing])
+    gpus = np.bincount(view.jobs.user[holders], view.jobs.gpus_now[holders], users)
+    return Owners(view.jobs.user, gpus, np.ones(users))
+
+
 class Joins:
     """Pairs of a queued job and a group of running jobs that may share GPUs at this instant.
 

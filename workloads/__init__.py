@@ -15,7 +15,7 @@ from typing import Any
 
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.traces import available, did_you_mean, find
-from gpu_cluster_gym.workloads._scenario import FULL_TRACE, PARTS, Scenario, Split, Window
+from gpu_cluster_gym.workloads._scenario import FULL_TRACE, PARTS, PROPORTIONAL, Scenario, Split, Window
 from gpu_cluster_gym.workloads._shifts import SHIFTS, TRAINING_SHIFTS, applicable, describe_shift
 from gpu_cluster_gym.workloads._steady import loads
 from gpu_cluster_gym.workloads._windows import (
@@ -46,6 +46,7 @@ __all__ = [
     "FULL_TRACE",
     "MAX_CANDIDATES",
     "PARTS",
+    "PROPORTIONAL",
     "SHIFTS",
     "TRAINING_SHIFTS",
     "Scenario",
