@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +21,12 @@ from joblib import Parallel, delayed
 from docs.pages.fill import filled
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import shipped_policy
-from gpu_cluster_gym.evaluation import search, table_notes
+from gpu_cluster_gym.evaluation import table_notes
 from gpu_cluster_gym.evaluation.comparison import ESTIMATOR, compare
+from gpu_cluster_gym.evaluation.metrics import summarise
 from gpu_cluster_gym.evaluation.plot.figures import ratio_dots
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, save, style
+from gpu_cluster_gym.evaluation.runner import run_window
 from gpu_cluster_gym.workloads import Workload, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
 
@@ -45,6 +48,7 @@ AGENT = "ppo"
 PICTURE = "policies"
 DEFAULT = "default settings"
 OFF = "lever off"
+NUMBERS = ("mean_jct_s", "mean_wait_s", "max_wait_s")
 NOT_RUN = "\N{EN DASH}"
 
 
@@ -67,6 +71,8 @@ class Cell(NamedTuple):
     low: float = math.nan
     high: float = math.nan
     reason: str = ""
+    mean_wait_s: float = math.nan
+    max_wait_s: float = math.nan
 
 
 def rows(workload: str, policies: Sequence[str] = ()) -> list[Row]:
@@ -93,17 +99,19 @@ def policy_of(row: Row, workload: str) -> Any:
     return shipped_policy(workload)[0]
 
 
-def attempt(row: Row, name: str, workload: Workload) -> tuple[float, str, float]:
-    """Return the mean JCT of a policy in a window, the reason if it cannot run there, and the CPU seconds."""
-    start, jct, reason = time.process_time(), math.nan, ""
+def attempt(row: Row, name: str, workload: Workload) -> tuple[dict[str, float], str, float]:
+    """Return the metrics of a policy in a window, the reason if it cannot run there, and the CPU seconds."""
+    start, found, reason = time.process_time(), dict.fromkeys(NUMBERS, math.nan), ""
     if row.policy in baselines.names() and table_notes.lever_off(row.policy, [workload]):
-        return jct, OFF, 0.0
+        return found, OFF, 0.0
     try:
         policy = policy_of(row, name)
-        jct = search.counted(lambda: baselines.make(policy), {}, workload, oracle=oracle(row.policy))[0]
+        results = run_window(partial(baselines.make, policy), workload, oracle=oracle(row.policy))
+        summary = summarise(results, gpus=workload.cluster.num_gpus)
+        found = {number: float(summary[number].item()) for number in NUMBERS}
     except (ValueError, RuntimeError) as error:
         reason = (str(error) or repr(error)).splitlines()[0][:MAX_REASON]
-    return jct, reason, time.process_time() - start
+    return found, reason, time.process_time() - start
 
 
 def column(
@@ -119,13 +127,14 @@ def column(
     }
     reference = pd.DataFrame()
     for row in order:
-        jcts, reasons, seconds = zip(*(next(results) for _ in workloads), strict=True)
+        numbers, reasons, seconds = zip(*(next(results) for _ in workloads), strict=True)
         cell = Cell(name, row.label, len(workloads), reason=next(filter(None, reasons), ""))
         if not cell.reason:
-            summary = pd.DataFrame(keys | {"mean_jct_s": jcts})
+            summary = pd.DataFrame(numbers).assign(**keys)
             reference = summary if row.label == REFERENCE else reference
             ratio, low, high, *_ = compare(summary, reference)
-            cell = cell._replace(mean_jct_s=summary["mean_jct_s"].mean(), ratio=ratio, low=low, high=high)
+            means = {number: float(summary[number].mean()) for number in NUMBERS}
+            cell = cell._replace(ratio=ratio, low=low, high=high, **means)
         yield cell, sum(seconds)
 
 
@@ -144,7 +153,21 @@ def of_search(workload: str, cells: Sequence[Cell]) -> Iterator[Cell]:
 def brief(cells: Sequence[Cell]) -> list[str]:
     """Return the lines of the short table for README.md, with the best baseline per workload."""
     few = [cell for cell in cells if cell.policy in BRIEF_ROWS and cell.workload in BRIEF_COLUMNS]
-    return [*table(few, BRIEF_DIGITS), "", best_baselines(cells)] if few else []
+    return [*table(few, BRIEF_DIGITS), "", best_baselines(cells), *waits(few)] if few else []
+
+
+def waits(cells: Sequence[Cell]) -> list[str]:
+    """Return the lines of the table of mean and longest waits, each the mean over windows; none where unknown."""
+    known = {(cell.workload, cell.policy): cell for cell in cells if not math.isnan(cell.max_wait_s)}
+    if not known:
+        return []
+    workloads, labels = (list(dict.fromkeys(each)) for each in zip(*known, strict=True))
+    lines = [f"| mean / longest wait, s | {' | '.join(workloads)} |", f"|---|{'---|' * len(workloads)}"]
+    for label in sorted(labels):
+        found = [known.get((name, label)) for name in workloads]
+        texts = [f"{each.mean_wait_s:,.0f} / {each.max_wait_s:,.0f}" if each else "" for each in found]
+        lines.append(f"| {label} | {' | '.join(texts)} |")
+    return ["", *lines]
 
 
 def best_baselines(cells: Sequence[Cell]) -> str:
@@ -320,9 +343,9 @@ def scored(
 
 def kept_cells(root: Path, name: str = "results") -> list[Cell]:
     """Return the cells in docs/results.csv, or in another such file."""
-    numbers = {name: [""] for name in ("windows", "mean_jct_s", "ratio", "low", "high")}
+    numbers = {name: [""] for name in ("windows", *NUMBERS, "ratio", "low", "high")}
     table = pd.read_csv(root / "docs" / f"{name}.csv", keep_default_na=False, na_values=numbers)
-    return [Cell(*row) for row in table[list(Cell._fields)].itertuples(index=False)]
+    return [Cell(*row) for row in table.reindex(columns=list(Cell._fields)).itertuples(index=False)]
 
 
 def write(root: Path, legend: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:
@@ -330,7 +353,7 @@ def write(root: Path, legend: Sequence[str], described: Sequence[str], cells: Se
     results = root / "docs" / "results.md"
     if few := brief(cells):
         fill(root / "README.md", TABLE, few)
-    fill(results, TABLE, [*table(cells), "", *legend])
+    fill(results, TABLE, [*table(cells), "", *legend, *waits(cells)])
     fill(results, ABOUT, described)
     pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)
     draw(root)

@@ -182,6 +182,22 @@ def test_a_ratio_is_the_mean_of_the_windows_own_ratios(monkeypatch: pytest.Monke
     assert cells["sjf"].ratio == pytest.approx((sjf / fifo).mean())
     assert cells["sjf"].mean_jct_s == pytest.approx(sjf.mean())
     assert cells["sjf"].low < cells["sjf"].ratio < cells["sjf"].high
+    assert 0 < cells["sjf"].mean_wait_s < cells["sjf"].max_wait_s
+
+
+def test_waits_stand_below_where_they_are_known() -> None:
+    cells = [
+        Cell("a", "fifo", 2, 1000.0, 1.0, mean_wait_s=100.0, max_wait_s=5000.0),
+        Cell("b", "fifo", 2, 1000.0, 1.0),
+        Cell("a", "srtf", 2, 500.0, 0.5, mean_wait_s=50.4, max_wait_s=999.6),
+    ]
+    assert table.waits(cells)[1:] == [
+        "| mean / longest wait, s | a |",
+        "|---|---|",
+        "| fifo | 100 / 5,000 |",
+        "| srtf | 50 / 1,000 |",
+    ]
+    assert table.waits(cells[1:2]) == []
 
 
 def test_a_policy_without_its_lever_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
