@@ -106,7 +106,9 @@ def counted_window(folder: Path, seed: int) -> tuple[Workload, list[Job]]:
         after_days=1800 / DAY_S,
     )
     load = prepare(read(scenario), scenario)
-    columns = zip(*(load.jobs[field].tolist() for field in ("submit_s", "num_gpus", "duration_s")), strict=True)
+    columns = zip(
+        *(load.jobs[field].tolist() for field in ("submit_s", "num_gpus", "duration_s")), strict=True
+    )
     return load, [Job(submit, width, took, took, 0.0, 0.0, 0.0) for submit, width, took in columns]
 
 
