@@ -306,6 +306,7 @@ def lines(found: Judged, count: int) -> Iterator[str]:
     narrow = "; too few windows for reliable intervals" if windows < FULL_WINDOWS else ""
     yield f"JCT ratio: mean JCT of {of} / that of the policy on {windows} test windows, {ESTIMATOR};"
     yield f"below 1 is better{narrow}."
+    yield "fifo follows the scenario's discipline: greedy, the default, skips jobs that do not fit."
     yield f"Mean JCT of {of} / a lower bound for any schedule: {interval(found.to_bound)}."
 
 

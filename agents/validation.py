@@ -10,16 +10,18 @@ from stable_baselines3 import PPO
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.ppo import Learner, scenarios_of
 from gpu_cluster_gym.agents.vec_env import batch
+from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.windows import shared_windows
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare
 from gpu_cluster_gym.evaluation.metrics import pool, summarise
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
+from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
-"""Policies that every agent is compared with, in addition to its initial policy and the constants."""
+"""Policies that every agent is compared with, in addition to its initial policy, the floors and the constants."""
 
 START, CONSTANTS = "start", "constants"
 SHIFTED_SHARE = 5
@@ -61,7 +63,8 @@ class ValidationWindows:
         self._gpus = workloads[0].cluster.num_gpus
         choices = learner.environment() | {"split": "validation", "count": count}
         self._envs = batch(count, scenario, **choices)
-        policies = {START: learner.start} | {name: baselines.load(name) for name in HEURISTICS}
+        policies: dict[str, Policy | type] = {START: learner.start, **FLOORS}
+        policies |= {name: baselines.load(name) for name in HEURISTICS}
         trained_on = scenarios_of(learner.scenario, learner.training).values()
         workloads_of = [workload_like(each) for each in trained_on]
         if found := baselines.best_constants(workloads_of, with_history=scenario.with_history):
@@ -94,7 +97,7 @@ class Validation:
         }
         self._others = {
             name: pd.concat([windows.others[name] for windows in self._each.values()], ignore_index=True)
-            for name in (START, *HEURISTICS, CONSTANTS)
+            for name in (START, *HEURISTICS, *FLOORS, CONSTANTS)
             if all(name in windows.others for windows in self._each.values())
         }
 

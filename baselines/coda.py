@@ -8,12 +8,13 @@ and nothing else is public. Inferred:
 - allocator (`simulator.kernel.cores.tuning`): a job starts with few cores; in windows of a minute it is given more
   while its GPUs become busier, then fewer as long as they stay as busy. Where cores are short, they are given by
   marginal gain per core;
-- eliminator (`throttle_one` of `simulator.kernel.cores.sharing`): where the memory of a node is too slow, the CPU job
-  that draws most is throttled, by measured bandwidth alone: GPUs that idle for want of cores throttle no job;
+- eliminator (`throttle_one` of `simulator.kernel.cores.sharing`): where three quarters of the bandwidth of a node's
+  memory are drawn, which slows the jobs on its GPUs by a third, the CPU job that draws most is throttled, by measured
+  bandwidth alone: GPUs that idle for want of cores throttle no job (three quarters: our choice, on training days);
 - arrays (`simulator.kernel.cores.sharing`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first
   out, and none blocks another. Either side has a reserve of cores, lends what it does not need, and takes it back by
-  shrinking the borrower: no job is paused. `by_width` goes further: of the jobs with one GPU, two to four, and more,
-  those come first whose class holds the smallest share of the GPUs that it requests; no GPUs are reserved for the wide.
+  shrinking the borrower: no job is paused. Of the jobs with one GPU, two to four, and more, those come first whose
+  array holds the smallest share of the GPUs that it requests; no GPUs are reserved for the wide.
 
 CPU jobs start beside the reserves of others. Jobs with GPUs start with a core for each, and get what else they want
 once they run: a scheduler here does not know the kind of model that a job trains, so all start with as many cores.
@@ -68,6 +69,7 @@ ARRAYS = 3  # of widths
 FIELDS: Fields = (
     ("tunes", "i1"),  # whether numbers of cores are found by trying
     ("throttles", "i1"),  # whether CPU jobs are throttled
+    ("hurts_from", "f8"),  # share of a node's bandwidth above which they are
     ("arrays", "i1"),  # whether CPU jobs and jobs with GPUs queue apart
     ("by_width", "i1"),  # whether jobs of different widths take turns
     ("queued", "i8", ("jobs",)),  # scratch
@@ -160,7 +162,7 @@ def propose_moves(s, jobs, m, is_new):
     if propose_start(s, jobs, m, FIRST_CORES):
         return True
     share_again(s, jobs, m, MIN_SHARE)
-    return m.num_moves > 0 or (m.throttles > 0 and throttle_one(s, jobs, m))
+    return m.num_moves > 0 or (m.throttles > 0 and throttle_one(s, jobs, m, m.hurts_from))
 
 
 @compiled
@@ -194,10 +196,11 @@ def run(states, e, memory, k, jobs):
 class Coda(CompiledPolicy):
     """One episode of the policy.
 
-    tuning, eliminator, arrays: whether it has this part.
+    tuning, eliminator, arrays: whether it has this part; without arrays widths do not take turns either.
     reserve: cores for each GPU that its job is sure of.
     window_s: seconds of a window of the allocator.
     by_width: whether jobs of different widths take turns, otherwise they come in order of arrival.
+    hurts_from: share of a node's memory bandwidth above which the eliminator throttles CPU jobs.
     """
 
     tuning: bool = True
@@ -205,7 +208,8 @@ class Coda(CompiledPolicy):
     arrays: bool = True
     reserve: float = 3.0
     window_s: float = 60.0
-    by_width: bool = False
+    by_width: bool = True
+    hurts_from: float = 0.75
 
     kernel = Kernel(memory_dtype, step, run)
 
@@ -216,7 +220,8 @@ class Coda(CompiledPolicy):
         """Write the settings into a memory of zeros."""
         init_tuning(memory, self.window_s)
         memory["tunes"], memory["throttles"] = self.tuning, self.eliminator
-        memory["arrays"], memory["by_width"] = self.arrays, self.by_width
+        memory["arrays"], memory["by_width"] = self.arrays, self.by_width and self.arrays
+        memory["hurts_from"] = self.hurts_from
         memory["first_guess"], memory["reserve"] = FIRST_GUESS, self.reserve if self.arrays else 0.0
 
 

@@ -9,7 +9,7 @@ share of time in which resources are in use; for the two modelled here, the GPU 
 with A and I the milliseconds of an iteration in which a job's GPUs are busy and idle. The small form is our choice:
 running jobs keep their GPUs, so the matching has two sides; as many pairs as possible, of those the best; empty GPUs
 first, by arrival; memory as in `xonar`. Left out: groups of up to four, regrouping by pauses, order by service.
-With `score=7` this is `xonar` with the best matching in place of its greedy one.
+With `score=7` this is `xonar` with that score and with the best matching in place of its greedy one.
 """
 
 from dataclasses import dataclass

@@ -64,16 +64,17 @@ class Xion:
         return self._displace(view, queue)
 
     def _displace(self, view: "View", queue: np.ndarray) -> Action:
-        """Preempt the cheapest victims for the first blocked job if that pays, else wait."""
-        blocked = search.first_blocked(view, queue)
-        if blocked is None:  # every job fits, or GPUs are being freed for the first in order
-            return Wait()
-        if not (room := self._worthwhile(view, blocked, queue)):
-            return Wait()
-        self._displaced += room.victims
-        # pause the victims first: they are popped from the end
-        self._moves = [Start(blocked.job, Placement(room.gpus)), *map(Preempt, room.victims)]
-        return self._moves.pop()
+        """Preempt the cheapest victims for the first blocked job of a tenant if that pays, else wait."""
+        for own in search.by_tenant(view, queue):
+            blocked = search.first_blocked(view, own)
+            if blocked is None:  # every job fits, or GPUs are being freed for the first in order
+                continue
+            if room := self._worthwhile(view, blocked, own):
+                self._displaced += room.victims
+                # pause the victims first: they are popped from the end
+                self._moves = [Start(blocked.job, Placement(room.gpus)), *map(Preempt, room.victims)]
+                return self._moves.pop()
+        return Wait()
 
     def _worthwhile(self, view: "View", blocked: search.Blocked, queue: np.ndarray) -> search.Room | None:
         """Return the victims and GPUs with which a blocked job can start, None if preemption does not pay."""

@@ -16,9 +16,10 @@ a the running and b the waiting job, the scores that were tried are
     2  |I_a - A_b|                    5  2 |u_a + u_b - 1|       8  |2 - (ln r_a + .4) - (ln r_b + .4)|
     3  |r_a r_b - 1|                  6  max(x, 1 / x) - 1, x = r_a r_b
 
-3 is the prototype's last, 2 that of the queues its authors timed; 7, our default, resembles 3 but is symmetric. 8
-favours two busy jobs. All but 1, 2 and 4 ignore the period: 20 + 20 ms and 2 + 2 s seem a perfect match. Profiled
-memory is that of an allocator which doubles its reservation: more than a job needs, so some that would fit are refused.
+2, the default, is that of the queues whose makespans its authors timed; 3 is the prototype's last, and 7 resembles it
+but is symmetric. 8 favours two busy jobs. All but 1, 2 and 4 ignore the period: 20 + 20 ms and 2 + 2 s seem a perfect
+match. Profiled memory is that of an allocator which doubles its reservation: more than a job needs, so some that
+would fit are refused.
 
 Inferred: the GPUs that a gang of any size shares (all with the same jobs on them, see `simulator.search`); of all jobs
 and GPUs the pair of smallest score; with several jobs there the sum over them. Added: `patience_s`, since a job that
@@ -63,7 +64,7 @@ class Xonar:
         ageing, as in the prototype.
     """
 
-    score: Literal[1, 2, 3, 4, 5, 6, 7, 8, "prototype"] = 7
+    score: Literal[1, 2, 3, 4, 5, 6, 7, 8, "prototype"] = 2
     patience_s: float = float("inf")
 
     def __post_init__(self) -> None:

@@ -203,8 +203,114 @@ MUTANTS = (
     *in_file(
         f"{KERNEL}/rankings/rankings.py",
         "simulator/test_worked",
-        ("strict skips like greedy", "            if s.discipline == STRICT:\n                return\n", ""),
+        (
+            "strict skips like greedy",
+            "            if s.discipline == STRICT and s.num_tenants == 0:\n                return\n",
+            "",
+        ),
         ("granted jobs wait an instant more", "if all_free(s, gpus) and", "if False and"),
+    ),
+    *in_file(
+        f"{KERNEL}/rankings/rankings.py",
+        "simulator/test_tenants",
+        (
+            "a blocked head holds back nobody",
+            "if s.discipline == STRICT:\n                close_tenant",
+            "if False:\n                close_tenant",
+        ),
+        ("running jobs need no quota", "return s.num_tenants > 0 and not within", "return False"),
+        ("grants count for no quota", "            s.pass_gpus += jobs[job].num_gpus\n", ""),
+        (
+            "any job is paused for any tenant",
+            "if s.tenant[job] == s.tenant[head] and is_rival",
+            "if is_rival",
+        ),
+        ("what one tenant may take, the next may too", "            withdraw(s)\n", ""),
+    ),
+    *in_file(
+        f"{KERNEL}/rankings/easy.py",
+        "simulator/test_tenants",
+        ("EASY reserves no quota", "    return not binds or s.pass_gpus", "    return True or s.pass_gpus"),
+        (
+            "EASY starts in other queues",
+            "if s.queue_size[request_class] == 0 or not is_of_pass",
+            "if False and not is_of_pass",
+        ),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/tenants.py",
+        "simulator/test_tenants",
+        (
+            "wide jobs have claims",
+            "if tenant != but and wanted <= rest_of_quota(s, tenant):",
+            "if tenant != but:",
+        ),
+        ("tenants claim from themselves", "if tenant != but and wanted", "if wanted"),
+        (
+            "claims have no limit",
+            "total += min(s.tenant_left[tenant], rest_of_quota(s, tenant))",
+            "total += s.tenant_left[tenant]",
+        ),
+        (
+            "claims hold nobody back",
+            "return s.num_free - sum_of_claims(s, jobs, tenant) >= more",
+            "return s.num_free >= more",
+        ),
+        ("handed-over GPUs count again", "count += not of_tenant and holder != job", "count += 1"),
+        (
+            "paused jobs start again at once",
+            "s.last_action_instant[job] != s.instant and may_take",
+            "may_take",
+        ),
+        (
+            "borrowed GPUs are not swapped",
+            "            s.tenant_limit[tenant] = s.tenant_kept[tenant]\n",
+            "            pass\n",
+        ),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/reclaim.py",
+        "simulator/test_tenants",
+        ("the oldest is paused first", "s.began[job] > s.began[found]", "s.began[job] < s.began[found]"),
+        (
+            "quotas are taken back too",
+            "s.tenant_kept[tenant] <= s.quota[tenant]",
+            "s.tenant_kept[tenant] <= 0",
+        ),
+        (
+            "nobody is spared",
+            "        if fits and not choose_nodes(s, jobs, job, s.room[0], s.core_room[0]):",
+            "        if fits:",
+        ),
+        (
+            "the youngest is spared first",
+            "for k in range(end - 1, first - 1, -1):",
+            "for k in range(first, end):",
+        ),
+        ("a claim is met twice", "    s.tenant_left[s.tenant[job]] -= jobs[job].num_gpus\n", ""),
+        ("the same GPUs are taken for two", "        s.room[0, s.chosen_node[k]] -= s.chosen_gpus[k]\n", ""),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/holding.py",
+        "simulator/test_tenants",
+        ("released GPUs stay with the tenant", "    s.tenant_gpus[s.tenant[job]] -= s.width[job]\n", ""),
+        ("GPUs handed over count for nobody", "    s.tenant_gpus[s.tenant[reserved_for]] += 1\n", ""),
+    ),
+    *in_file(
+        "workloads/_quotas.py",
+        "workloads/test_quotas",
+        ("a limit of 0 ends all jobs", '.where(table["time_limit_s"] > 0, np.inf)', ""),
+        ("vc comes before tenant", 'OWNERS = ("tenant", "vc")', 'OWNERS = ("vc", "tenant")'),
+    ),
+    *in_file(
+        "simulator/tenants.py",
+        "workloads/test_quotas simulator/test_tenants",
+        (
+            "wide jobs are never too wide",
+            "wide: np.ndarray = num_gpus >",
+            "wide: np.ndarray = 0 * num_gpus >",
+        ),
+        ("shares do not matter", "np.argmax(relative / quotas)", "np.argmax(1 / quotas)"),
     ),
     *in_file(
         "evaluation/comparison.py",
@@ -410,6 +516,79 @@ MUTANTS = (
         ),
         ("GPUs of the last attempt", "attempts[0][2] if attempts", "attempts[-1][2] if attempts"),
         ("the last start is logged", '"logged_start_s": spans[0][0]', '"logged_start_s": spans[-1][0]'),
+    ),
+    # Warm starts and uncounted jobs.
+    *in_file(
+        f"{KERNEL}/rankings/rankings.py",
+        "simulator/test_warm_starts",
+        (
+            "what happens at the begin is left to FIFO",
+            "s.wake) >= time or not",
+            "s.wake) > time or not",
+        ),
+        ("the begin is no instant", "s.clock = s.wake = time", "s.clock = time"),
+        (
+            "time before the begin is not counted",
+            "        s.present_seconds += (time - s.clock) * (s.num_arrived - s.num_done)\n        s.clock = s.wake",
+            "        s.clock = s.wake",
+        ),
+    ),
+    *in_file(
+        f"{KERNEL}/calls.py",
+        "simulator/test_warm_starts",
+        (
+            "levels begin with the next start",
+            "            plan_next_event(s, jobs, job)",
+            "            pass",
+        ),
+    ),
+    *in_file(
+        "simulator/results.py",
+        "simulator/test_warm_starts",
+        ("all jobs count", "    if rows is not None:\n", "    if rows is not None and False:\n"),
+    ),
+    *in_file(
+        "workloads/_workload.py",
+        "simulator/test_warm_starts",
+        ("counting begins after the limit", "(submit_s >= stretch.from_s)", "(submit_s > stretch.from_s)"),
+        ("counting ends with the limit", "(submit_s < stretch.to_s)", "(submit_s <= stretch.to_s)"),
+        (
+            "steady windows begin empty",
+            "            episode.states[0] = self._begun[0]\n",
+            "            pass\n",
+        ),
+    ),
+    *in_file(
+        "evaluation/lower_bound.py",
+        "simulator/test_warm_starts",
+        (
+            "the bound is of all jobs",
+            "return float(episode.fastest_s[counted].mean())",
+            "return float(episode.fastest_s.mean())",
+        ),
+    ),
+    *in_file(
+        "workloads/_steady.py",
+        "workloads/test_steady",
+        (
+            "jobs are removed alone",
+            "(np.diff(submit_s[order]) > BATCH_GAP_S)",
+            "(np.diff(submit_s[order]) > -1.0)",
+        ),
+        (
+            "windows of a log have any load",
+            "    if abs(loads[nearest] - wanted) > tolerance * wanted:\n        return None\n",
+            "",
+        ),
+    ),
+    *in_file(
+        "envs/batch.py",
+        "workloads/test_steady",
+        (
+            "an environment scores all jobs",
+            "mean = float(jct_s[load.counted].mean())",
+            "mean = float(jct_s.mean())",
+        ),
     ),
 )
 """All faults. The known survivors of an earlier hunt are among them."""

@@ -21,7 +21,7 @@ from docs.pages.fill import filled
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import shipped_policy
 from gpu_cluster_gym.evaluation import search, table_notes
-from gpu_cluster_gym.evaluation.comparison import compare
+from gpu_cluster_gym.evaluation.comparison import ESTIMATOR, compare
 from gpu_cluster_gym.evaluation.plot.figures import ratio_dots
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, save, style
 from gpu_cluster_gym.workloads import Workload, named, windows
@@ -212,8 +212,8 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     sizes = ", ".join(f"{name} {windows}" for name, windows in count.items())
     lines = [
-        f"Made by `{command}`. Mean JCT / {REFERENCE}'s: the mean of the ratios of the test windows, with its 95 % "
-        "interval (bootstrap over windows); lower is better, the best is in bold. "
+        f"Made by `{command}`. Mean JCT / {REFERENCE}'s: {ESTIMATOR}, with its 95 % interval (bootstrap over test "
+        f"windows); lower is better, the best is in bold. {table_notes.YARDSTICK} "
         f"Test windows (seed 0): {sizes}.{narrow}",
         "",
         f"Settings of rows marked {TUNED} were searched on training windows by `{SEARCH}`; = means that no "

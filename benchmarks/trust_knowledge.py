@@ -58,7 +58,7 @@ def leaks(pairs: int = PAIRS) -> Iterator[Figure]:
     found = audit(makers, pairs=-(-pairs // (len(makers) + 1)))
     for each in found:
         examples = tuple(str(leak) for leak in each.leaks[:1])
-        yield Figure(f"pairs that {each.name} tells apart", each.pairs, len(each.leaks), examples)
+        yield Figure(f"pairs with different decisions, {each.name}", each.pairs, len(each.leaks), examples)
     untried = [str(each) if not each.pairs else "" for each in found]
     yield figure("policies of which no pair could be tried", untried)
 
@@ -213,7 +213,9 @@ def batch_of(load: Workload, kind: str) -> PlainBatch | MovesBatch | SteerBatch:
     action = AGENTS[kind].get("action", "plain")
     reference = base_policy(0.0, np.inf) if action == "plain" else DEFAULT
     kinds = {"plain": PlainBatch, "moves": MovesBatch, "steer": SteerBatch}
-    made: Any = kinds[action]([PreparedWindow(load, reference)], 1, **choices)
+    made: PlainBatch | MovesBatch | SteerBatch = kinds[action](
+        [PreparedWindow(load, reference)], 1, **choices
+    )
     return made
 
 
@@ -287,7 +289,7 @@ def slowdown(seconds: float = 30.0) -> Iterator[Figure]:
     try:
         while time.perf_counter() - began < seconds:
             for shadowed in best:
-                Shadow.column = shown if shadowed else lent  # type: ignore[method-assign]
+                Shadow.column = shown if shadowed else lent  # type: ignore[assignment,method-assign]
                 before = time.process_time()
                 run(shortest, load.episode())
                 best[shadowed] = min(best[shadowed], time.process_time() - before)

@@ -72,13 +72,14 @@ class PlainAgent:
         running_slots: int = 16,
         exponent: float = BASE_POLICY.exponent,
         margin: float = BASE_POLICY.margin,
+        queue_order: str = "gain",
         illegal: str = "raise",
     ) -> None:
         """Store the keywords of `GPUClusterEnv`."""
         self._actions = plain_actions(queue_slots, running_slots, placed_by, victims_by)
         self._observation = plain_observation(observation, self._actions)
         self._predict, self._forgives = predict, _forgives(illegal)
-        self._base_policy = base_policy(exponent, margin)
+        self._base_policy = base_policy(exponent, margin, queue_order)
         self._view: View | None = None
 
     def __call__(self, view: View) -> Action:

@@ -93,11 +93,13 @@ class Batch(ABC):
         self.agrees = np.zeros(count, bool)
         self.terminated, self.truncated, self.over = (np.zeros(count, bool) for _ in range(3))
         self.num_illegal = np.zeros(count, np.int64)
+        self._is_steady, self._counted_ended = np.zeros(count, bool), np.zeros(count, bool)
+        self._seen_done = np.zeros(count, np.int64)
         self._slowdown = np.zeros(count)  # so far, in this episode
 
     def refuse_several_sizes(self) -> None:
         """Raise ValueError unless the records of all windows have the same size."""
-        counts = [len(each.workload.jobs) for each in self.windows]
+        counts = [each.workload.room for each in self.windows]
         sizes = sorted({tier(count, nodes=1, gpus=1).jobs for count in counts})
         if len(sizes) > 1:
             raise ValueError(
@@ -115,6 +117,8 @@ class Batch(ABC):
         self.terminated[e] = self.truncated[e] = self.over[e] = False
         finish = prepared.reference_finish_s
         self.finish[e, : len(finish)], self.finish[e, len(finish) :] = finish, 0.0
+        self._is_steady[e] = not prepared.workload.counted.all()
+        self._seen_done[e], self._counted_ended[e] = -1, False
         self._begin(e, prepared)
 
     def step(self, actions: np.ndarray) -> None:
@@ -207,6 +211,18 @@ class Batch(ABC):
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
 
+    def counted_ended(self) -> np.ndarray:
+        """Return whether the jobs that count in a steady window have all ended, and no more arrive: bool (N,)."""
+        for e in np.flatnonzero(self._is_steady & ~self._counted_ended).tolist():
+            state = self.states[e]
+            if self._seen_done[e] != (done := int(state["num_done"])):
+                self._seen_done[e] = done
+                load = self.windows[self.window[e]].workload
+                if state["num_arrived"] > load.last_counted:
+                    rows = slice(load.first_counted, load.last_counted + 1)
+                    self._counted_ended[e] = not np.isnan(state["finish_s"][rows]).any()
+        return self._counted_ended
+
     # Observation and information.
 
     @abstractmethod
@@ -253,9 +269,11 @@ class Batch(ABC):
 
     def final_info(self, e: int) -> tuple[float, float]:
         """Return the mean JCT of a terminated environment, s, and its ratio to the reference policy's."""
-        count = len(self.windows[self.window[e]].workload.jobs)
-        mean = float((self.states[e].finish_s[:count] - self.jobs["submit_s"][e, :count]).mean())
-        return mean, self._ratio(e, mean, count)
+        load = self.windows[self.window[e]].workload
+        count = len(load.jobs)
+        jct_s = self.states[e].finish_s[:count] - self.jobs["submit_s"][e, :count]
+        mean = float(jct_s[load.counted].mean())
+        return mean, self._ratio(e, mean, int(load.counted.sum()))
 
     @abstractmethod
     def _ratio(self, e: int, mean_jct_s: float, count: int) -> float:

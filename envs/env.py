@@ -39,7 +39,7 @@ from gpu_cluster_gym.simulator.kernel.slots.stepping import (
     QUEUED,
     RULES,
 )
-from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Preempt, Ranking, Start
+from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Key, Preempt, Ranking, Start
 from gpu_cluster_gym.simulator.slots import Slots, parts_of, width
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import find
@@ -207,15 +207,20 @@ def plain_observation(observation: str | None, actions: PlainActions) -> Any:
     return found
 
 
-def base_policy(exponent: float, margin: float) -> Ranking:
+ORDERS: dict[str, Key] = {"gain": "weighted", "arrival": "submit"}
+"""Keys of the orders in which the queue is shown."""
+
+
+def base_policy(exponent: float, margin: float, queue_order: str = "gain") -> Ranking:
     """Return the base policy, see `baselines.xion_threshold`; ValueError for an invalid value.
 
-    An infinite margin never pauses a job.
+    An infinite margin never pauses a job. queue_order: `gain`, or `arrival` for the order of submission.
     """
+    key = ORDERS[validation.choice("queue_order", queue_order, tuple(ORDERS))]
     validation.finite("exponent", exponent)
     if margin != np.inf:
         validation.finite("margin", margin, minimum=0)
-    return Ranking("weighted", "cost_aware", exponent=exponent, margin=margin)
+    return Ranking(key, "cost_aware", exponent=exponent, margin=margin)
 
 
 class PlainBatch(Batch):
@@ -351,7 +356,7 @@ class PlainBatch(Batch):
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
-        terminated = self.outcomes[:, DONE] > 0
+        terminated = (self.outcomes[:, DONE] > 0) | self.counted_ended()
         truncated = (self.outcomes[:, ENDLESS] > 0) | (self.outcomes[:, INSTANTS] >= self._max_instants)
         return terminated, truncated & ~terminated
 
@@ -421,8 +426,8 @@ class GPUClusterEnv(ClusterEnv):
     tables. `windows` lists the numbers. The first decision is when the first job arrives.
 
     ## Episode End
-    Terminated when all jobs are done. Truncated after 1,000 instants per job, which only repeated pausing reaches, or
-    when a job can never end.
+    Terminated when all jobs are done, in a steady window when those that count are done. Truncated after 1,000 instants
+    per job, which only repeated pausing reaches, or when a job can never end.
 
     ## Information
     The same keys for every action and in every step, as NumPy scalars; arrays over the environments in a batch:
@@ -451,6 +456,7 @@ class GPUClusterEnv(ClusterEnv):
     - `running_slots`: R, at least 0.
     - `exponent`: exponent of a job's number of GPUs in the base policy's order.
     - `margin`: gain required of a pause under the base policy, in overheads; infinity never pauses.
+    - `queue_order`: `gain`, the base policy's order of the queue, or `arrival`, the order of submission.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
     - `illegal`: `raise` a ValueError for an illegal action, or take the `first_legal` action instead.
     - `mask`: `info`, or `observation` to put the action mask into the observation too.
@@ -476,6 +482,7 @@ class GPUClusterEnv(ClusterEnv):
         running_slots: int = 16,
         exponent: float = BASE_POLICY.exponent,
         margin: float = BASE_POLICY.margin,
+        queue_order: str = "gain",
         tau_s: float | None = 3600.0,
         illegal: str = "raise",
         mask: str = "info",
@@ -493,7 +500,7 @@ class GPUClusterEnv(ClusterEnv):
             "illegal": illegal,
             "mask": mask,
         }
-        self.base_policy = base_policy(exponent, margin)
+        self.base_policy = base_policy(exponent, margin, queue_order)
         super().__init__(prepare(scenario, workload, split, count, self.base_policy), render_mode, choices)
 
     @property

@@ -73,12 +73,12 @@ class PreparedWindow:
     @cached_property
     def reference_job_seconds(self) -> float:
         """Sum of the job completion times under the reference policy, s."""
-        return float((self.reference_finish_s - self.episode.jobs["submit_s"]).sum())
+        return float((self.reference_finish_s - self.episode.jobs["submit_s"])[self.workload.counted].sum())
 
     @cached_property
     def reference_mean_jct_s(self) -> float:
         """Mean job completion time under the reference policy, s."""
-        return float((self.reference_finish_s - self.episode.jobs["submit_s"]).mean())
+        return float((self.reference_finish_s - self.episode.jobs["submit_s"])[self.workload.counted].mean())
 
 
 @cached(8)

@@ -16,7 +16,7 @@ Seconds = NDArray[np.float64]
 ROUNDS = 4  # of excluding jobs that hardly queue
 
 
-def lower_bound(episode: "Episode") -> float:
+def lower_bound(episode: "Episode", counted: NDArray[np.bool_] | None = None) -> float:
     """Return a mean JCT in seconds that no schedule of a new episode's workload can beat.
 
     It is the maximum of several bounds. Each gives some jobs, whichever they are, their minimum time: alone,
@@ -25,7 +25,11 @@ def lower_bound(episode: "Episode") -> float:
     remaining work first (`_by_remaining_work`), and at least the sum of mean moments of progress plus half of
     the minimum times (`_by_mean_moment`). Preemption costs, placement, lost work, failures and waits for them
     only make schedules worse.
+
+    counted: jobs of which the mean is taken, where these are not all; their bound is the mean of their minimum times
     """
+    if counted is not None and not counted.all():
+        return float(episode.fastest_s[counted].mean())
     startup_s = episode.jobs["startup_s"]
     from_s = episode.jobs["submit_s"] - episode.jobs["submit_s"].min() + startup_s  # earliest progress
     least_s = episode.fastest_s - startup_s

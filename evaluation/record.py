@@ -103,7 +103,7 @@ def simulate(
 def record_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> Record:
     """Return the record of a new policy on a workload; oracle: whether it may read true run times."""
     account = Account()
-    results = workload.results(run(make(), workload.episode(), oracle=oracle, account=account))
+    results = workload.results(run(make(), workload.episode(account=account), oracle=oracle, account=account))
     key = {"window": workload.window.number, "seed": workload.scenario.seed}
     holdings = account.holdings()
     nodes = node_of_gpus(workload.cluster.node_gpus)
@@ -117,16 +117,16 @@ def record_window(make: Maker, workload: "Workload", *, oracle: bool = False) ->
         }
     )
     segments = account.segments().join(texts, on="holding").fillna({"gpus": "", "nodes": ""})
-    segments = segments.assign(job_id=results["job_id"].to_numpy()[segments["job"]], **key)
+    segments = segments.assign(job_id=workload.table["job_id"].to_numpy()[segments["job"]], **key)
     timeline = account.over_time().assign(**key)
-    executions = jobset(results, holdings, texts["gpus"]).assign(window=workload.window.number)
+    executions = jobset(workload.table, holdings, texts["gpus"]).assign(window=workload.window.number)
     return Record(results, segments[list(SEGMENTS)], timeline[list(TIMELINE)], executions)
 
 
-def jobset(results: pd.DataFrame, holdings: pd.DataFrame, gpus: pd.Series) -> pd.DataFrame:
+def jobset(jobs: pd.DataFrame, holdings: pd.DataFrame, gpus: pd.Series) -> pd.DataFrame:
     """Return the times that jobs hold GPUs as a table for evalys, columns `JOBSET`.
 
-    results: a row per job. holdings: of `Account.holdings`. gpus: the GPUs of each holding, as intervals.
+    jobs: the job table. holdings: of `Account.holdings`. gpus: the GPUs of each holding, as intervals.
 
     A job that is started again has a further row for each time, named `ID#1` and so on and submitted when the job left
     its previous GPUs. Holdings of CPU cores alone are left out, since the resources are GPUs. Jobs have no time limit,
@@ -136,15 +136,15 @@ def jobset(results: pd.DataFrame, holdings: pd.DataFrame, gpus: pd.Series) -> pd
     row = on_gpus["job"].to_numpy()
     restarts = on_gpus.groupby("job").cumcount().to_numpy()
     left_s = on_gpus.groupby("job")["to_s"].shift().to_numpy()
-    names = results["job_id"].astype(str).to_numpy()[row]
-    submitted = np.where(restarts > 0, left_s, results["submit_s"].to_numpy()[row])
+    names = jobs["job_id"].astype(str).to_numpy()[row]
+    submitted = np.where(restarts > 0, left_s, jobs["submit_s"].to_numpy()[row])
     started, finished = on_gpus["from_s"].to_numpy(), on_gpus["to_s"].to_numpy()
     took = finished - started
     table = {
         "job_id": [f"{name}#{count}" if count else name for name, count in zip(names, restarts, strict=True)],
         "workload_name": "w0",
         "submission_time": submitted,
-        "requested_number_of_resources": results["num_gpus"].to_numpy()[row],
+        "requested_number_of_resources": jobs["num_gpus"].to_numpy()[row],
         "requested_time": -1,
         "success": 1,
         "starting_time": started,

@@ -13,7 +13,7 @@ from gpu_cluster_gym.evaluation.comparison import ESTIMATOR
 from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S, pool
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import COLUMNS
-from gpu_cluster_gym.workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, describe_shift
+from gpu_cluster_gym.workloads import ACCEPTANCE, ACCEPTED_RANGE, PARTS, Scenario, describe_shift, loads
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
@@ -109,6 +109,8 @@ def _extent(workloads: Sequence["Workload"]) -> str:
     scenario, jobs = workloads[0].scenario, sum(len(load.table) for load in workloads)
     if scenario.full_trace:
         return f"{jobs:,} jobs as one episode"
+    if scenario.steady_load is not None:
+        return f"{_counted(len(workloads), 'steady window')}: {loads(workloads)}"
     low, high = ACCEPTED_RANGE
     which = (
         "without a filter"
@@ -156,6 +158,9 @@ YARDSTICKS = {
     "easy": "skips a job that does not fit where that does not delay it by the estimates",
 }
 """What `fifo` does with a job that does not fit, by the scenario's discipline."""
+
+
+YARDSTICK = f"fifo {YARDSTICKS['greedy']}."
 
 
 def yardstick(scenario: Scenario) -> str:

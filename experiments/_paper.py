@@ -102,6 +102,7 @@ class Paper:
         """Yield the paragraphs about the paper and the scenario of the first setting."""
         yield from (" ".join(part.split()) + "\n" for part in self.about.strip().split("\n\n"))
         yield from table_notes.heading(settings[0].workloads)
+        yield table_notes.yardstick(settings[0].workloads[0].scenario)
 
     def report(self, outcome: Outcome) -> Iterator["str | ResultTable"]:
         """Yield tables, claims and remarks, in the order in which they are printed."""

@@ -52,7 +52,7 @@ HEAVY_SHARES = (0.0, 0.2, 0.4, 0.7, 1.0)  # of CPU jobs that are heavy on memory
 BASELINES = {"fixed_cores": "a fixed 3 cores per GPU", "fifo": "the cores that users request"}
 FEWER = 2  # factor by which all settings except the default case have fewer trials
 CODA, UNTUNED, UNTHROTTLED, ONE_QUEUE = "coda", "coda, no tuning", "coda, no eliminator", "coda, no arrays"
-BY_WIDTH = "coda, arrays by width"
+IN_ORDER, LATE = "coda, GPU jobs in order", "coda, late eliminator"
 UTILISATION, CPU_WAIT, GPU_WAIT = "gpu_busy_share", "mean_cpu_wait_s", "mean_gpu_wait_s"
 
 
@@ -71,9 +71,10 @@ def settings(trials: int, seed: int) -> list[Setting]:
         UNTUNED: partial(Coda, tuning=False),
         UNTHROTTLED: partial(Coda, eliminator=False),
         ONE_QUEUE: partial(Coda, arrays=False),
-        BY_WIDTH: partial(Coda, by_width=True),
+        IN_ORDER: partial(Coda, by_width=False),
+        LATE: partial(Coda, hurts_from=1.0),
     }
-    both = default_policies("fixed_cores", CODA) | {UNTHROTTLED: parts[UNTHROTTLED]}
+    both = default_policies("fixed_cores", CODA) | {name: parts[name] for name in (UNTHROTTLED, LATE)}
     others = [share for share in HEAVY_SHARES if share != HEAVY_SHARE]
     few = loads[: max(1, trials // FEWER)]
     return [
@@ -126,24 +127,25 @@ def gains(outcome: Outcome, baseline: str) -> tuple[Estimate, Estimate, Estimate
 
 
 def _by_heavy_share(outcome: Outcome) -> "ResultTable":
-    """Return the eliminator's effect on GPU utilisation and CPU jobs, by the share of heavy CPU jobs."""
-    rows = []
+    """Return the eliminator's effect on GPU utilisation and CPU jobs, by the share of heavy CPU jobs.
+
+    Late: from the exhausted bandwidth on.
+    """
+    rows, names = [], ("fixed", "no elim.", "late", "CODA")
     for share in HEAVY_SHARES:
         ours, without = (heavy(share), CODA), (heavy(share), UNTHROTTLED)
-        each = [outcome.mean(case, UTILISATION) for case in ((heavy(share), "fixed_cores"), without, ours)]
+        cases = (heavy(share), "fixed_cores"), without, (heavy(share), LATE), ours
+        each = [outcome.mean(case, UTILISATION) for case in cases]
         gained = outcome.difference(ours, without, UTILISATION)
-        waits = [
-            f"{outcome.mean(case, CPU_WAIT).mean:,.0f}"
-            for case in ((heavy(share), "fixed_cores"), without, ours)
-        ]
+        waits = [f"{outcome.mean(case, CPU_WAIT).mean:,.0f}" for case in cases]
         shares = [_output.texts(one, "{:.1%}")[0] for one in each]
         rows.append([f"{share:.0%}", *shares, " ".join(_output.texts(gained, "{:.1%}")), *waits])
     headings = [
         "heavy",
-        *(f"GPU util.,\n{name}" for name in ("fixed", "no elim.", "CODA")),
+        *(f"GPU util.,\n{name}" for name in names),
         "eliminator,\npoints",
     ]
-    headings += [f"CPU wait,\n{name}" for name in ("fixed", "no elim.", "CODA")]
+    headings += [f"CPU wait,\n{name}" for name in names]
     trials = outcome.counts()[heavy(HEAVY_SHARES[0])]
     return _output.grid(f"By share of CPU jobs heavy on memory bandwidth ({trials} trials)", headings, rows)
 
@@ -151,7 +153,7 @@ def _by_heavy_share(outcome: Outcome) -> "ResultTable":
 def _by_width(outcome: Outcome) -> "ResultTable":
     """Return the mean wait of GPU jobs by requested GPUs."""
     rows = []
-    for policy in ("fixed_cores", CODA, BY_WIDTH):
+    for policy in ("fixed_cores", CODA, IN_ORDER):
         jobs = outcome.results[USUAL, policy]
         waits = [jobs[jobs["num_gpus"] == width].groupby("window")["wait_s"].mean() for width in WIDTHS]
         rows.append([policy, *(" ".join(_output.texts(estimate(each), "{:,.0f}")) for each in waits)])
@@ -177,7 +179,12 @@ def _over(outcome: Outcome, baseline: str) -> list[Claim]:
 
 def remarks(outcome: Outcome) -> list[str]:
     """Return a sentence on the contribution of each part of CODA."""
-    parts = {UNTUNED: "tuning", UNTHROTTLED: "the eliminator", ONE_QUEUE: "the arrays"}
+    parts = {
+        UNTUNED: "tuning",
+        UNTHROTTLED: "the eliminator",
+        ONE_QUEUE: "the arrays",
+        IN_ORDER: "turns of widths",
+    }
     ours = outcome.mean((USUAL, CODA), CPU_WAIT).mean
     lines = []
     for policy, part in parts.items():
@@ -291,7 +298,7 @@ def needs_table(outcome: Outcome) -> "ResultTable":
 
 paper = Paper(
     about=__doc__,
-    trials=16,
+    trials=40,
     settings=settings,
     tables=tables,
     claims=claims,

@@ -60,14 +60,22 @@ HEADLINE = 0.44
 SETS = tuple(f"{kind} {jobs}" for kind in ("mix", "memory") for jobs in (10, 30))
 SETS_OF_TEN = tuple(name for name in SETS if name.endswith("10"))  # the size of the authors' trials
 RESTART_S = STARTUP_S  # delay of a restart in the workloads
-OTHER_SCORES: tuple[Literal[1, 2, 3, 4, 5, 6, 8], ...] = (1, 2, 3, 4, 5, 6, 8)  # 7 is the default
+OTHER_SCORES: tuple[Literal[1, 3, 4, 5, 6, 7, 8], ...] = (
+    1,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+)  # 2, which was timed, is the default
 DELAYS_S = (RESTART_S, 60.0, 120.0, 300.0, 600.0)
 PEAKS = (0.0, 0.25, 0.5, 0.75, 0.95)
 ERRORS = (0.1, 0.2)  # std. dev. of the log error of profiled memory; 0 by default
 PROFILING_S = (10.0, 56.0)  # the latter is the median of the authors' profiling runs; 0 by default
 NEWCOMER = "newcomer"
 ALONE, BLIND, HEAD, FIRST_FIT, XONAR = "fifo", "fifo_blind", "packed_fifo, strict", "packed_fifo", "xonar"
-TAIL, LONGEST, VARIANCE = "p95_jct_s", "max_jct_s", "jct_variance_s2"
+TAIL, LONGEST, MEAN, VARIANCE = "p95_jct_s", "max_jct_s", "mean_jct_s", "jct_variance_s2"
 
 
 def delayed(name: str, seconds: float) -> str:
@@ -178,7 +186,7 @@ def title(name: str) -> str:
 def tables(outcome: Outcome) -> "list[ResultTable]":
     """Return tables of the four sets, the baselines, sensitivity, inexact profiles, and the replay."""
     numbers = (
-        ("mean_jct_s", "mean\nJCT", "{:,.0f}"),
+        (MEAN, "mean\nJCT", "{:,.0f}"),
         (TAIL, "p95\nJCT", "{:,.0f}"),
         (LONGEST, "longest,\nmakespan", "{:,.0f}"),
         (VARIANCE, "variance,\ns²", "{:,.0f}"),
@@ -186,7 +194,9 @@ def tables(outcome: Outcome) -> "list[ResultTable]":
         ("shared_gpu_hours", "shared\nGPU-h", "{:.2f}"),
     )
     sets = [
-        _output.comparison(title(name), outcome, name, ALONE, numbers=numbers, ratios=[(TAIL, "p95")])
+        _output.comparison(
+            title(name), outcome, name, ALONE, numbers=numbers, ratios=[(TAIL, "p95"), (MEAN, "mean JCT")]
+        )
         for name in SETS
     ]
     return [*sets, _against(outcome), _sensitivity(outcome), _profiles(outcome), replay_table(outcome)]
@@ -196,10 +206,10 @@ def _against(outcome: Outcome) -> "ResultTable":
     rows = []
     for name in SETS:
         for baseline, case in baseline_cases(name).items():
-            each = [outcome.saving((name, XONAR), case, number) for number in (TAIL, LONGEST, VARIANCE)]
+            each = [outcome.saving((name, XONAR), case, number) for number in (TAIL, LONGEST, MEAN, VARIANCE)]
             failures = f"{outcome.mean(case, 'oom_restarts').mean:.1f}"
             rows.append([name, baseline, *(_share(saved) for saved in each), failures])
-    headings = ["set", "baseline", "p95", "longest,\nmakespan", "variance", "out of\nmemory"]
+    headings = ["set", "baseline", "p95", "longest,\nmakespan", "mean", "variance", "out of\nmemory"]
     return _output.grid("Reduction of JCTs by Xonar, mean over trials", headings, rows, labels=2)
 
 
@@ -290,7 +300,10 @@ def remarks(outcome: Outcome) -> list[str]:
         name: outcome.summaries[name, XONAR][TAIL] / outcome.summaries[name, ALONE][TAIL] for name in SETS
     }
     best = ", ".join(f"{100 * (1 - each.min()):.0f} % ({name})" for name, each in alone.items())
+    means = {name: outcome.saving((name, XONAR), (name, FIRST_FIT), MEAN) for name in SETS}
+    than_first_fit = ", ".join(f"{_share(saved)} ({name})" for name, saved in means.items())
     return [
+        f"Xonar's mean JCT is shorter than that of first fit with the memory test by {than_first_fit}.",
         "Share of Xonar's gain in p95 over blind FIFO, any job failing, that first fit with the memory test reaches: "
         f"{parts}.",
         f"In the best single trial Xonar's p95 is shorter than with one slot by {best}.",

@@ -75,15 +75,22 @@ class Account:
     def __init__(self) -> None:
         """Create an empty account."""
         self._kept: AccountArrays | None = None
+        self._episode: Episode | None = None
 
     def begin(self, episode: "Episode") -> None:
-        """Prepare to record an episode; ValueError if it has already started, or if this account is in use."""
+        """Prepare to record an episode, unless this account does so already.
+
+        ValueError if the episode has already started, or if this account records another one.
+        """
+        if self._episode is episode:
+            return
         if self._kept is not None:
             raise ValueError("this account already records an episode; create another Account")
         if episode.state.instant > 0:
             raise ValueError(
                 f"the episode is already at {episode.state.clock:g} s; an account must be attached before it starts"
             )
+        self._episode = episode
         self._kept = room_for(len(episode.jobs), int(episode.state.num_gpus))
         self._kept.seen["since"] = episode.jobs["submit_s"]
 

@@ -102,7 +102,7 @@ class CoreSharing:
         draws most goes down a level. A job goes up a level where the node then stays well below what it gives.
         """
         source = source_of(view)
-        if not sharing.throttle(source.states, 0, self._looked_at, 0, source.jobs):
+        if not sharing.throttle(source.states, 0, self._looked_at, 0, source.jobs, 1.0):
             return None
         _, job, level = (column[0] for column in self._list)
         return Throttle(int(job), float(level))

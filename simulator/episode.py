@@ -22,6 +22,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     JOB,
     MAX_FAILURES,
     MAX_LEVELS,
+    OVER_QUOTA,
     PLACEMENTS,
     STALLED,
     state_dtype,
@@ -44,6 +45,7 @@ from gpu_cluster_gym.simulator.policy import (
     needs_truth,
 )
 from gpu_cluster_gym.simulator.source import Source, adopt, seat_of, source_of
+from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants
 from gpu_cluster_gym.simulator.view import View
 
 if TYPE_CHECKING:
@@ -67,9 +69,11 @@ class Episode:
     levels: attained GPU-seconds at which a job's level changes; each crossing is an event
     seed: of all random draws, up to 63 bits
     rows: number of records: the first is the episode, the second scratch, others belong to the caller
+    room: number of jobs for which the records have room at least
     physics: interactions of jobs
     fits: (jobs, terms) speed models fitted to profiles, zero where unknown; written as they become known
     history: run-time predictor; without one, expected values are estimates
+    tenants: tenant of each job, and the quotas; by default there are none
     """
 
     def __init__(
@@ -84,12 +88,15 @@ class Episode:
         levels: tuple[float, ...] = (),
         seed: int = 0,
         rows: int = 2,
+        room: int = 0,
         physics: Physics = ALONE,
         fits: np.ndarray | None = None,
         history: History | None = None,
+        tenants: Tenants = NO_TENANTS,
     ) -> None:
         """Lay out the machines; no job has arrived."""
         physics.check(placement)
+        tenants.check(jobs["num_gpus"], cluster.num_gpus, placement)
         self.jobs = typed(np.array(jobs), JOB)
         self.fits = self.jobs["fitted"].copy() if fits is None else fits
         self.jobs["fitted"] = self.fits
@@ -100,12 +107,15 @@ class Episode:
             cluster,
             placement,
             rows=rows,
+            room=room,
             discipline=self.discipline,
             exact=exact,
             tick=0.0 if exact else tick_s,
             seed=seed,
+            **tenants.fields(),
             **physics.fields(cluster),
         )
+        self.tenants = tenants.names
         self.state = self.states[0]
         refuse_infeasible_jobs(self.states, self.jobs, cluster)
         self.set_levels(levels)
@@ -137,11 +147,13 @@ class Episode:
         self._view = View(source)
 
     def set_levels(self, levels: tuple[float, ...]) -> None:
-        """Set the limits between a ranking's levels, before the first job starts; ValueError for too many."""
+        """Set the limits between a ranking's levels; ValueError for too many."""
         if len(levels) > MAX_LEVELS:
             raise ValueError(f"levels: expected at most {MAX_LEVELS}, not {len(levels)}")
         self.state.num_limits = len(levels)
         self.state.limits[: len(levels)] = levels
+        if self.state.num_active and len(levels):
+            calls.replan(self.states, 0, self.jobs)
 
     @property
     def view(self) -> View:
@@ -206,6 +218,20 @@ class Episode:
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
 
+    def run_until(self, ranking: Ranking, time_s: float, account: "Account | None" = None) -> None:
+        """Carry out a ranking, from the first job on, until a time, and leave what happens then to be done.
+
+        account: records what happens, and goes on to do so where `run` gets the same one.
+        """
+        if account:
+            account.begin(self)
+        self.state.discipline = discipline_of(ranking, self.discipline)
+        adopt(self.states, 0, self.jobs, ranking)
+        while calls.step_until(self.states, 0, self.jobs, time_s):
+            if account:
+                account.note(self)
+        self.state.discipline = self.discipline
+
     def run_compiled(self, policy: Ranking | RunsCompiled, account: "Account | None" = None) -> bool:
         """Run a ranking, or another compiled policy, inside the kernel to the end of the episode.
 
@@ -233,6 +259,11 @@ class Episode:
         """Return why jobs never end: they make no progress, one fails again and again, or else `otherwise`."""
         if not self.endless:
             return otherwise
+        if self.state.endless == OVER_QUOTA:
+            return (
+                "the policy started a job that its tenant's quota does not allow (it does not know tenants: choose a "
+                "policy that does, see docs/tenants.md, or drop --quotas)"
+            )
         if self.state.endless == STALLED:
             return self.no_progress("all jobs together have run for less than a millisecond per decision")
         job = int(self.state.failures.argmax())
@@ -269,7 +300,7 @@ def typed(records: np.ndarray, kind: np.dtype) -> np.ndarray:
 
 
 def lay_out(
-    jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, **choices: float
+    jobs: np.ndarray, cluster: Cluster, placement: str, *, rows: int = 1, room: int = 0, **choices: Any
 ) -> np.ndarray:
     """Return new records of these jobs on a cluster; the placement `pooled` makes it one node."""
     pooled = placement == "pooled"
@@ -280,6 +311,7 @@ def lay_out(
         node_cores=(sum(cluster.node_cores),) if pooled else cluster.node_cores,
         node_type=(0,) if pooled else [GPU_TYPES.index(name) for name in cluster.types],
         rows=rows,
+        room=room,
         placement=PLACEMENTS.index("first_fit" if pooled else placement),
         pooled=pooled,
         **choices,

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 LEARNT = "fitted"  # the one field of a job that is written during an episode
 MACHINES = ("node_gpus", "node_memory", "node_cores", "node_type", "gpu_node", "node_first", "node_level")
-RULES = ("num_jobs", "num_nodes", "num_gpus", "seed", "busy_until", *(name for name, *_ in PHYSICS))
+TENANTS = ("num_tenants", "borrowing", "tenant", "quota")
+RULES = ("num_jobs", "num_nodes", "num_gpus", "seed", "busy_until", *TENANTS, *(name for name, *_ in PHYSICS))
 
 
 def fingerprints(episode: "Episode") -> dict[str, bytes]:

@@ -98,20 +98,25 @@ PARTS = ["wait_s", "run_s", "overhead_s", "lost_s"]
 """Columns whose sum is the job completion time."""
 
 
-def of_episode(jobs: pd.DataFrame, state: np.record, *, window: int, seed: int) -> pd.DataFrame:
+def of_episode(
+    jobs: pd.DataFrame, state: np.record, *, window: int, seed: int, rows: np.ndarray | None = None
+) -> pd.DataFrame:
     """Return the results table of a finished episode.
 
     jobs: table of its jobs.
     state: its record.
     window, seed: values of the columns of that name.
+    rows: which jobs to include, bool (jobs,); default: all.
 
-    ValueError if jobs are unfinished.
+    ValueError if one of these jobs is unfinished.
     """
     ended = Ended(jobs, state)
     own = ("window", "seed", "jct_s")
     cells: dict[str, Any] = {
         row.name: row.of(ended) if row.of else ended.booked(row.name) for row in ROWS if row.name not in own
     }
+    if rows is not None:
+        cells = {name: np.asarray(it)[rows] if np.ndim(it) else it for name, it in cells.items()}
     return table(window=window, seed=seed, **cells)
 
 

@@ -112,6 +112,14 @@ def displaceable(view: View) -> np.ndarray:
     return jobs[: room.displaceable(source.states, 0, source.jobs, jobs)]
 
 
+def by_tenant(view: View, jobs: np.ndarray) -> list[np.ndarray]:
+    """Return the jobs of each tenant that has some, in the given order; all jobs at once without tenants."""
+    if not len(view.tenants.quota):
+        return [jobs]
+    of = view.jobs.tenant[jobs]
+    return [jobs[of == tenant] for tenant in np.unique(of)]
+
+
 def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
     """Return jobs sorted by the seconds for which they would hold GPUs; equal ones keep their order."""
     source = source_of(view)

@@ -51,6 +51,7 @@ REASONS = {
     8: "the requested cores are not available",
     9: "it cannot run with this number of workers and servers on this number of GPUs",
     10: "it is a CPU job, or is not running",
+    11: "its tenant would hold more GPUs than its quota, and may not borrow them",
 }
 """Messages by the code that `kernel.cluster.laws` returns for an illegal action."""
 

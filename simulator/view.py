@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpu_cluster_gym.simulator import measurements
-from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, PAUSING, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import BORROWING, LOADING, PAUSING, RUNNING
 from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start, needs_truth
 from gpu_cluster_gym.simulator.shadow import snapshot
 from gpu_cluster_gym.simulator.source import Part, Source, attach, source_of
@@ -93,6 +93,7 @@ class Jobs(Entities):
     failures = Column("state", "failures", "How often a job has failed by itself or with a node.")
     throttle = Column("state", "throttle", "Level of a CPU job; 1 is none.")
     node = Column("state", "node_of", "Node of an active job that has no GPU, else -1.")
+    tenant = Column("state", "tenant", "Number of its tenant in `View.tenants`; 0 without tenants.")
     is_cpu_job = Reading(measurements.is_cpu_job)
     is_predictable = Reading(measurements.is_predictable)
     estimate_s = Reading(measurements.estimate_s)
@@ -164,6 +165,19 @@ class Nodes(Entities):
     drawn_gbs = Reading(measurements.node_drawn_gbs)
 
 
+class Tenants(Entities):
+    """Arrays over the tenants: quota and GPUs of each; empty without quotas."""
+
+    count = "num_tenants"
+
+    quota = Column("state", "quota", "GPUs guaranteed to each tenant.")
+    num_gpus = Column(
+        "state",
+        "tenant_gpus",
+        "GPUs that each tenant's jobs hold, shared ones in full for each job, and free ones reserved for them.",
+    )
+
+
 class View:
     """The current state of an episode, without the future: jobs that have arrived, GPUs, nodes, and the clock.
 
@@ -173,13 +187,13 @@ class View:
     names of the simulator's modules, is not prevented (see SECURITY.md).
     """
 
-    __slots__ = ("__weakref__", "_gpus", "_jobs", "_nodes")
+    __slots__ = ("__weakref__", "_gpus", "_jobs", "_nodes", "_tenants")
 
     def __init__(self, source: Source) -> None:
         """Read from a source."""
         attach(self, source)
-        self._gpus, self._nodes, self._jobs = Gpus(), Nodes(), Jobs()
-        for entities in (self._gpus, self._nodes, self._jobs):
+        self._gpus, self._nodes, self._jobs, self._tenants = Gpus(), Nodes(), Jobs(), Tenants()
+        for entities in (self._gpus, self._nodes, self._jobs, self._tenants):
             attach(entities, source)
         source.of_jobs = self._jobs.__dict__
 
@@ -206,6 +220,17 @@ class View:
         """Arrays over the nodes."""
         source_of(self).forget_old_copies()
         return self._nodes
+
+    @property
+    def tenants(self) -> Tenants:
+        """Arrays over the tenants."""
+        source_of(self).forget_old_copies()
+        return self._tenants
+
+    @property
+    def borrowing(self) -> str:
+        """Rule for GPUs beyond a quota: none, idle or reclaim."""
+        return BORROWING[int(source_of(self).state.borrowing)]
 
     @property
     def now(self) -> float:

@@ -39,6 +39,7 @@ from gpu_cluster_gym.traces._registry import (
 )
 from gpu_cluster_gym.traces._streams import seed_from, stream
 from gpu_cluster_gym.traces._table import TraceError, check, first
+from gpu_cluster_gym.traces._table import records as csv_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +58,7 @@ __all__ = [
     "available",
     "check",
     "columns_given",
+    "csv_records",
     "did_you_mean",
     "fill",
     "find",

@@ -167,12 +167,12 @@ COLUMNS: tuple[Column, ...] = (
     Column("user", str, "", "user who submitted it"),
     Column("vc", str, "", "virtual cluster it was submitted to"),
     Column(
-        "tenant", str, "", "group that shares the cluster with others: an account, a team, a virtual cluster"
+        "tenant", str, "", "who its GPUs count against: an account, a team, a virtual cluster; else the vc"
     ),
     Column("partition", str, "", "partition or queue it was submitted to"),
     Column("qos", str, "", "quality of service or priority class"),
     Column("gpu_type", str, "", "type of GPU in the log; for description only"),
-    Column("time_limit_s", float, "s", "time limit in the log; the simulator does not end jobs at it"),
+    Column("time_limit_s", float, "s", "limit of duration_s, at which the job is ended; 0 = none"),
     Column("status", str, "", "how it ended in the log"),
     Column("logged_start_s", float, "s", "its start in the log, on the clock of submit_s", minimum=-np.inf),
     Column(

@@ -27,7 +27,8 @@ DELIMITERS = (",", "\t", ";", "|")
 PARQUET = b"PAR1"
 MAX_PARQUET_BYTES = 4 * 2**30
 """Largest table that a Parquet file may unpack to."""
-MAX_FIELDS = 10_000
+MAX_FIELDS = 100_000
+HEADER_BYTES = 4 << 20  # longest header that is read
 MAX_LINE = csv.field_size_limit()  # bytes that the standard library accepts in a field
 
 Cells = npt.NDArray[Any]
@@ -57,7 +58,7 @@ def delimiter_of(head: Head) -> str:
 
 def header_of(file: File, delimiter: str = ",") -> list[str]:
     """Return the headings of a delimited file; TraceError for an empty one."""
-    data = _content(file, most=HEAD_BYTES)
+    data = _content(file, most=HEADER_BYTES)
     first = data.partition(b"\n")[0]
     refuse_no_text(first, file)
     return _first_row(first or data, file, delimiter)[0]

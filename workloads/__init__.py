@@ -17,6 +17,7 @@ from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.traces import available, did_you_mean, find
 from gpu_cluster_gym.workloads._scenario import FULL_TRACE, PARTS, Scenario, Split, Window
 from gpu_cluster_gym.workloads._shifts import SHIFTS, TRAINING_SHIFTS, applicable, describe_shift
+from gpu_cluster_gym.workloads._steady import loads
 from gpu_cluster_gym.workloads._windows import (
     ACCEPTANCE,
     ACCEPTED_RANGE,
@@ -58,6 +59,7 @@ __all__ = [
     "filled",
     "full_trace",
     "load",
+    "loads",
     "make_scenario",
     "named",
     "names",

@@ -56,6 +56,8 @@ DUTY_ERROR = 0.25
 batch sizes of one model it is 0.97 (Lucid's runs), while throughput repeats within 3 % (Lucid, tf_cnn_benchmarks)."""
 MEMORY_ERROR = 0.025  # a line over batch sizes fits 38 measured models to 2.5 %
 
+PROPORTIONAL = "proportional"
+
 Split = Literal["train", "validation", "test"]
 
 
@@ -98,6 +100,22 @@ def zone_expected(name: str) -> str | None:
     return None
 
 
+def quotas_in(text: str) -> dict[str, int] | None:
+    """Return the quotas in a text NAME=GPUS,...; None for a text of another form."""
+    pairs = [pair.rpartition("=") for pair in text.split(",")]
+    if not all(name.strip() and gpus.strip().isdecimal() for name, _, gpus in pairs):
+        return None
+    found = {name.strip(): int(gpus) for name, _, gpus in pairs}
+    return found if len(found) == len(pairs) else None
+
+
+def quotas_expected(quotas: str) -> str | None:
+    """Return the forms of quotas, for an error about a text of another form; None for a valid text."""
+    if quotas == PROPORTIONAL or quotas.endswith(".csv") or quotas_in(quotas) is not None:
+        return None
+    return "proportional, NAME=GPUS,... with each name once, or a file that ends in .csv"
+
+
 class Window(NamedTuple):
     """A window: its split of the trace and its number there; `FULL_TRACE` for a full trace."""
 
@@ -133,6 +151,12 @@ class Rules:
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
     """Handling of a job that does not fit. greedy: skip it; strict: strict FIFO, it blocks the queue; easy: EASY
     backfilling."""
+    quotas: str | None = choice(None, expected=quotas_expected)
+    """GPUs guaranteed to each tenant (column tenant, else vc): proportional (to the GPU time that its jobs ask for),
+    NAME=GPUS,... or a CSV with the columns tenant and gpus. Default: no tenants."""
+    borrowing: Literal["none", "idle", "reclaim"] = "none"
+    """What tenants may do beyond their quotas: none: nothing; idle: use GPUs that no other tenant claims; reclaim: the
+    same, until others need their guaranteed GPUs and take them back by preemption."""
     physics: str | None = choice(None, expected=parts_expected)
     """Simulated effects: standard (all that concern jobs on GPUs; the default of generated jobs), measured (those for
     which a log holds all figures, so that nothing is drawn; the default with --trace-file), exclusive (the classic
@@ -140,7 +164,8 @@ class Rules:
     estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types, failures, startup, links, exchange,
     profiles."""
     jobs: int = choice(512, least=1)
-    """Number of consecutive jobs in a window; with --full-trace, number of jobs to generate."""
+    """Number of consecutive jobs in a window; with --full-trace, number of jobs to generate; of steady windows, which
+    differ in their number of jobs, those for which records have room (larger windows cannot be batched)."""
     full_trace: bool = False
     """Replay the full trace as one episode instead of windows."""
     all_windows: bool = False
@@ -148,6 +173,16 @@ class Rules:
     target_load: float | None = choice(None, above=0)
     """Load to which arrivals are scaled: sum over jobs of GPUs x min(duration, span), divided by the cluster's GPUs x
     span."""
+    steady_load: float | None = choice(None, above=0)
+    """Offered load of steady windows: sum over jobs of GPUs x min(duration, length of the window), divided by the GPUs
+    of the cluster x length. A steady window is a stretch of days that begins with running and queued jobs; the jobs
+    submitted in its middle count. Jobs are thinned to this load. Default: windows of `jobs` jobs, from empty."""
+    warm_days: float = choice(7.0, above=0)
+    """Days before the counted jobs of a steady window, simulated under FIFO for every policy."""
+    counted_days: float = choice(3.0, above=0)
+    """Days in which the counted jobs of a steady window are submitted."""
+    after_days: float = choice(14.0, above=0)
+    """Days in which jobs go on to arrive after the counted ones of a steady window."""
     max_duration: float | None = choice(None, above=0)
     """Cap on run times, s."""
     shift: str | None = choice(None, expected=shift_expected)

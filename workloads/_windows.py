@@ -20,6 +20,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.traces import stream, unknown
 from gpu_cluster_gym.workloads._scenario import EXCLUSIVE, Scenario, Split, Window
+from gpu_cluster_gym.workloads._steady import cut, stretch_of
 from gpu_cluster_gym.workloads._workload import Workload, generate, prepare, read, with_physics
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ ACCEPTANCE: dict[str, Any] = {
     "tick": 300.0,
     "restart_cost": "high",
     "shift": None,
+    "quotas": None,
 }
 """Fields of the scenario for acceptance, independent of those for the policies."""
 SHARES: dict[Split, tuple[float, float]] = {
@@ -75,6 +77,12 @@ def _first(scenario: Scenario, split: Split, count: int) -> list[Workload]:
 
 def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
     """Return the message for too few windows, with its remedies."""
+    if scenario.steady_load is not None:
+        days = stretch_of(scenario).end_s / 86_400
+        return (
+            f"only {found} of {count} steady windows of {days:g} days were found in the {split} part: ask for fewer, "
+            "or for shorter ones (--warm-days, --counted-days, --after-days)"
+        )
     scenario = with_physics(scenario)
     low, high = ACCEPTED_RANGE
     wanted = f" with a mean JCT / mean run time of {low}-{high} on {scenario.cluster_name}" * (
@@ -93,8 +101,13 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
 
 
 def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workload]:
-    """Yield the accepted windows of a split in their fixed order, out of the first `most` candidates."""
+    """Yield the accepted windows of a split in their fixed order, out of the first `most` candidates.
+
+    Every steady window is accepted.
+    """
     scenario = with_physics(scenario)
+    if scenario.steady_load is not None and not scenario.all_windows:
+        scenario = replace(scenario, all_windows=True)
     known = listed_ratios(scenario, split)
     make = make_judged = table_maker(scenario, split)
     # Restart costs and start-ups change the columns that are drawn, so acceptance then needs tables of its own.
@@ -152,6 +165,9 @@ def _of_file(scenario: Scenario, split: Split) -> Make:
     test part are all disjoint, so that each counts as an independent sample.
     """
     table = read(scenario)
+    if scenario.steady_load is not None:
+        starts_s = _starts_s(table["submit_s"].to_numpy(), split, stretch_of(scenario).end_s)
+        return lambda number: cut(table, scenario, Window(split, number), starts_s)
     begin, end = rows_of(table["submit_s"].to_numpy(), split)
     rng = stream(scenario.seed, "order of windows", split)
     starts: list[int] = []
@@ -167,6 +183,15 @@ def _of_file(scenario: Scenario, split: Split) -> Make:
         return rows
 
     return make
+
+
+def _starts_s(submit_s: np.ndarray, split: Split, length_s: float) -> list[float]:
+    """Return the times at which disjoint windows of this length begin in a part of a log."""
+    begin, end = rows_of(submit_s, split)
+    if begin >= end:
+        return []
+    count = int((submit_s[end - 1] - submit_s[begin]) / length_s)
+    return [float(submit_s[begin]) + number * length_s for number in range(count)]
 
 
 def rows_of(submit_s: np.ndarray, split: Split) -> tuple[int, int]:

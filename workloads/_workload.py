@@ -6,7 +6,7 @@ The way of a table is `load` (trace) -> `filled` (missing columns) -> `prepare` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, wraps
 from os import PathLike
@@ -20,6 +20,8 @@ from gpu_cluster_gym.simulator.cluster import Cluster, cluster
 from gpu_cluster_gym.simulator.jobs import gives_out_cores, jobs_array
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
 from gpu_cluster_gym.simulator.physics import Physics, acting
+from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants
+from gpu_cluster_gym.workloads._quotas import cut_at_limits, guaranteed, tenants_of
 from gpu_cluster_gym.workloads._scenario import (
     FULL_TRACE,
     MEASURED,
@@ -30,17 +32,19 @@ from gpu_cluster_gym.workloads._scenario import (
     parts_of,
 )
 from gpu_cluster_gym.workloads._shifts import describe_shift, parsed, with_arrivals
+from gpu_cluster_gym.workloads._steady import BEFORE, draw, stretch_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpu_cluster_gym.simulator.account import Account
     from gpu_cluster_gym.simulator.episode import Episode
     from gpu_cluster_gym.simulator.history import History
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREDICTORS = Path(__file__).parent / "run_time_predictors"
-FILES = ("trace_file", "cluster", "run_time_predictor")
+FILES = ("trace_file", "cluster", "run_time_predictor", "quotas")
 """Fields of a scenario that may name a file."""
 ROWS_SHOWN = 10
 RUN_TIMES = ("duration_s", "profiled_duration_s", "predicted_duration_s")
@@ -56,6 +60,7 @@ class Workload:
     cluster: the machines
     scenario: the scenario it was prepared for
     window: its part of the trace
+    tenants: tenants of the jobs, and their quotas
     """
 
     table: pd.DataFrame
@@ -63,6 +68,7 @@ class Workload:
     cluster: Cluster
     scenario: Scenario
     window: Window = FULL_TRACE
+    tenants: Tenants = NO_TENANTS
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Workload:
         """Return itself: it never changes."""
@@ -83,8 +89,52 @@ class Workload:
         episode = self.episode()
         return episode.fastest_s, fingerprints(episode)
 
-    def episode(self, rows: int = 2) -> Episode:
-        """Return a new episode of this workload with `rows` records."""
+    @cached_property
+    def counted(self) -> np.ndarray:
+        """Mask of the jobs that count in metrics, bool (jobs,): in a steady window those of its middle, else all."""
+        if self.scenario.steady_load is None:
+            return np.ones(len(self.jobs), bool)
+        stretch, submit_s = stretch_of(self.scenario), self.jobs["submit_s"]
+        found: np.ndarray = (submit_s >= stretch.from_s) & (submit_s < stretch.to_s)
+        return found
+
+    @property
+    def room(self) -> int:
+        """Number of jobs for which records have room at least: the same for steady windows of different sizes."""
+        return max(len(self.jobs), self.scenario.jobs if self.scenario.steady_load is not None else 0)
+
+    @cached_property
+    def first_counted(self) -> int:
+        """Index of the first job that counts."""
+        return int(self.counted.argmax())
+
+    @cached_property
+    def last_counted(self) -> int:
+        """Index of the last job that counts."""
+        return len(self.counted) - 1 - int(self.counted[::-1].argmax())
+
+    @cached_property
+    def _begun(self) -> np.ndarray:
+        """Record of a steady window at which every policy begins: (1,)."""
+        episode = self._empty(1)
+        episode.run_until(BEFORE, stretch_of(self.scenario).from_s)
+        return episode.states
+
+    def episode(self, rows: int = 2, *, account: Account | None = None) -> Episode:
+        """Return a new episode of this workload with `rows` records.
+
+        account: records the time before the counted jobs of a steady window.
+        """
+        episode = self._empty(rows)
+        if self.scenario.steady_load is None:
+            return episode
+        if account:
+            episode.run_until(BEFORE, stretch_of(self.scenario).from_s, account)
+        else:
+            episode.states[0] = self._begun[0]
+        return episode
+
+    def _empty(self, rows: int) -> Episode:
         from gpu_cluster_gym.simulator.episode import Episode
 
         scenario = self.scenario
@@ -97,9 +147,11 @@ class Workload:
             tick_s=scenario.tick,
             seed=traces.seed_from(scenario.seed, "episode", *self.window),
             rows=rows,
+            room=self.room,
             physics=self.physics,
             fits=self.fits,
             history=predictor(scenario.run_time_predictor),
+            tenants=self.tenants,
         )
 
     @cached_property
@@ -117,7 +169,8 @@ class Workload:
         self._refuse_changed(episode)
         self._refuse_impossible(episode)
         number, seed = self.window.number, self.scenario.seed
-        return results.of_episode(self.table, episode.state, window=number, seed=seed)
+        rows = None if self.counted.all() else self.counted
+        return results.of_episode(self.table, episode.state, window=number, seed=seed, rows=rows)
 
     def _refuse_changed(self, episode: Episode) -> None:
         """Raise RuntimeError where constants of the episode are not as they were at its start."""
@@ -240,6 +293,7 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
         capped = table.assign(**{name: table[name].clip(upper=longest) for name in present})
         capped.attrs = table.attrs
         table = capped
+    table = cut_at_limits(table)
     own = {name: value for name, value in vars(scenario).items() if name != "seed"}
     if "profiles" not in scenario.parts:
         own |= {"duty_error": 0.0, "memory_error": 0.0}
@@ -262,16 +316,26 @@ def _without_startup(table: pd.DataFrame) -> pd.DataFrame:
     return separate
 
 
-def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TRACE) -> Workload:
+def prepare(
+    table: pd.DataFrame,
+    scenario: Scenario,
+    *,
+    window: Window = FULL_TRACE,
+    quotas: Mapping[str, int] | None = None,
+) -> Workload:
     """Return a filled job table as a workload.
 
-    Jobs that the empty cluster could never hold are dropped where the scenario says so; else ValueError lists them.
+    Jobs that the empty cluster, or the quota of their tenant, could never hold are dropped where the scenario says so;
+    else ValueError lists them.
+    quotas: GPUs guaranteed to each tenant; by default as the scenario says.
     """
     traces.refuse_while_asking("a workload")
     scenario = with_physics(scenario)
     if scenario.shift is not None:
         return shifted(prepare(table, replace(scenario, shift=None), window=window), scenario.shift)
     machines = cluster(scenario.cluster_name)
+    if quotas is None:
+        quotas = guaranteed(table, scenario.quotas, machines.num_gpus)
     if "cpu_jobs" not in scenario.parts:
         table = _without(
             table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs taken out, since cpu_jobs is off"
@@ -280,14 +344,20 @@ def prepare(table: pd.DataFrame, scenario: Scenario, *, window: Window = FULL_TR
     physics = physics_of(machines, scenario)
     infeasible = _infeasible(jobs, machines, scenario, physics)
     if infeasible.any():
-        return prepare(_without_infeasible(table, infeasible, scenario, machines), scenario, window=window)
+        smaller = _without_infeasible(table, infeasible, scenario, machines)
+        return prepare(smaller, scenario, window=window, quotas=quotas)
+    tenants = tenants_of(table, quotas, scenario.borrowing)
+    if scenario.drop_too_large and (wide := tenants.too_wide(jobs["num_gpus"])).any():
+        smaller = _without(table, wide, "jobs wider than the quota of their tenant dropped")
+        return prepare(smaller, scenario, window=window, quotas=quotas)
+    tenants.check(jobs["num_gpus"], machines.num_gpus, scenario.placement)
     physics.check(scenario.placement)
     if scenario.target_load is not None:
         times = scaled_arrivals(table, machines.num_gpus, scenario.target_load)
         table = table.assign(**times)
         for name, seconds in times.items():
             jobs[name] = seconds
-    return Workload(table, jobs, machines, scenario, window)
+    return Workload(table, jobs, machines, scenario, window, tenants)
 
 
 def shifted(workload: Workload, shift: str) -> Workload:
@@ -300,7 +370,10 @@ def shifted(workload: Workload, shift: str) -> Workload:
     table = workload.table.assign(**kind.columns(workload.table, strength, rng))
     table.attrs = workload.table.attrs
     fields = kind.fields(scenario)
-    found = prepare(table, replace(scenario, target_load=None, shift=None, **fields), window=workload.window)
+    tenants = workload.tenants
+    quotas = dict(zip(tenants.names, tenants.quotas, strict=True)) if tenants else None
+    plain = replace(scenario, target_load=None, shift=None, **fields)
+    found = prepare(table, plain, window=workload.window, quotas=quotas)
     return replace(found, scenario=replace(scenario, shift=shift, **fields))
 
 
@@ -430,7 +503,10 @@ def seed_of_jobs(scenario: Scenario, window: Window) -> int:
 def generate(scenario: Scenario, window: Window) -> pd.DataFrame:
     """Return the filled jobs of a window from a trace's generator."""
     seed = seed_of_jobs(scenario, window)
-    table = load(scenario.trace_name, seed=seed, jobs=scenario.jobs)
+    if scenario.steady_load is None:
+        table = load(scenario.trace_name, seed=seed, jobs=scenario.jobs)
+    else:
+        table = draw(scenario, window)
     return filled(table, scenario, seed=seed)
 
 

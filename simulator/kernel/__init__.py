@@ -19,6 +19,7 @@ Reading path:
     cluster/pausing.py      what a preemption costs
     cluster/holding.py      how jobs acquire and release GPUs, and run out of memory
     cluster/placement.py    which GPUs a placement rule chooses
+    cluster/tenants.py      what tenants hold, and whether a quota lets a job start
     rankings/rankings.py    a scheduling pass of a ranking
 
 `initial_state.py` creates the record, `calls.py` holds the functions that Python calls, and `account.py`

@@ -11,6 +11,7 @@ from gpu_cluster_gym.simulator.kernel.cluster import actions, bounds, events, pa
 from gpu_cluster_gym.simulator.kernel.cluster.events import HORIZON, step_cost
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place as place_job
+from gpu_cluster_gym.simulator.kernel.cluster.progress import plan as plan_next_event
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     attained_now,
     loading_time,
@@ -65,6 +66,21 @@ def adopt(states, e, jobs, key, exponent, margin, preempt):
 def run_rule(states, e, jobs):
     """Carry out the active ranking to the end; return whether every job finished."""
     return rankings.run_rule(states[e], jobs)
+
+
+@entry
+def step_until(states, e, jobs, time):
+    """Carry out the active ranking at the next instant with an event if it is before a time; return whether it was."""
+    return rankings.step_until(states[e], jobs, time)
+
+
+@entry
+def replan(states, e, jobs):
+    """Schedule the next event of each running job again, after levels were set."""
+    s = states[e]
+    for job in range(s.num_arrived):
+        if s.phase[job] == RUNNING:
+            plan_next_event(s, jobs, job)
 
 
 @compiled

@@ -7,6 +7,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     MAX_LEVELS,
+    MAX_TENANTS,
     MIN_CORES,
     MODULUS,
     NOBODY,
@@ -33,6 +34,9 @@ def fresh(
     node_cores: Sequence[float],
     node_type: Sequence[int],
     rows: int = 2,
+    room: int = 0,
+    tenant: np.ndarray | None = None,
+    quotas: Sequence[int] = (),
     **choices: float,
 ) -> np.ndarray:
     """Return `rows` records, the first ready for the first instant, the others blank for clones.
@@ -40,11 +44,13 @@ def fresh(
     jobs: dtype JOB, sorted by submission; `request_class` and optional fields are written here.
     node_gpus, node_memory, node_cores, node_type: GPUs, GiB per GPU, CPU cores and index of the GPU type of
     each node.
+    room: number of jobs for which the records have room at least.
+    tenant, quotas: tenant of each job, and the guaranteed GPUs of each; without quotas there are no tenants.
     choices: scalar fields of the record: the active ranking, `tick`, `exact`, `pooled`, and physics.
 
     ValueError if the largest tier is exceeded, or if there are too many sizes of GPU memory.
     """
-    size = tier(len(jobs), len(node_gpus), int(sum(node_gpus)))
+    size = tier(max(len(jobs), room), len(node_gpus), int(sum(node_gpus)))
     states = np.zeros(rows, state_dtype(size))
     s = states[0]
     for name, usual in USUAL:
@@ -57,6 +63,7 @@ def fresh(
     s.node_rng_state[: s.num_nodes] = stream(s.seed, "outages").integers(1, MODULUS, s.num_nodes)
     s.clock = jobs["submit_s"][0] if len(jobs) else 0.0
     lay_out_jobs(s, jobs)
+    lay_out_tenants(s, jobs, tenant, quotas)
     lay_out_machines(s, np.asarray(node_gpus), np.asarray(node_memory, float), np.asarray(node_cores, float))
     s.node_type[: len(node_gpus)] = node_type
     lay_out_queues(s, jobs)
@@ -87,6 +94,19 @@ def lay_out_jobs(s: np.record, jobs: np.ndarray) -> None:
     s.last_action_instant[:] = -1
 
 
+def lay_out_tenants(s: np.record, jobs: np.ndarray, tenant: np.ndarray | None, quotas: Sequence[int]) -> None:
+    """Write the tenants and their quotas; ValueError if there are too many."""
+    if len(quotas) > MAX_TENANTS:
+        raise ValueError(f"{len(quotas)} tenants: at most {MAX_TENANTS}")
+    s.num_tenants = len(quotas)
+    s.quota[: len(quotas)] = quotas
+    if tenant is not None:
+        s.tenant[: len(jobs)] = tenant
+    s.pass_tenant = NOBODY
+    s.tenant_head[:] = NOBODY
+    s.free_limit = s.num_gpus
+
+
 def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: np.ndarray) -> None:
     """Initialise the nodes and their GPUs, all free."""
     nodes = len(gpus)
@@ -112,13 +132,13 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
 
 
 def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
-    """Assign request classes (GPUs, cores, memory level), by first submission, and a stretch of the queue to each."""
+    """Assign request classes (GPUs, cores, memory, tenant), by first submission, and a stretch of the queue to each."""
     level = np.searchsorted(s.level_memory[: s.num_levels], jobs["gpu_memory_gib"])
     if s.cpu_limited:
         jobs["cores_each"] = np.maximum(jobs["cores_each"], MIN_CORES)
     cores = jobs["cores_each"] * s.cpu_limited
     _, first, of_each, counts = np.unique(
-        np.stack([jobs["num_gpus"], level, cores]),
+        np.stack([jobs["num_gpus"], level, cores, s.tenant[: len(jobs)]]),
         axis=1,
         return_index=True,
         return_inverse=True,
@@ -128,4 +148,5 @@ def lay_out_queues(s: np.record, jobs: np.ndarray) -> None:
     jobs["request_class"] = np.argsort(by_submission)[of_each]
     counts = counts[by_submission]
     s.num_classes = len(counts)
+    s.class_tenant[jobs["request_class"]] = s.tenant[: len(jobs)]
     s.queue_start[: len(counts)] = np.cumsum(counts) - counts

@@ -30,9 +30,11 @@ class AiturboByHand:
         round_s: float = 240.0,
         predictable: Literal["given", "all", "none"] = "given",
         servers_on_gpus: bool = False,
+        queues: bool = False,
     ) -> None:
         """Choose the parts; see `Aiturbo`."""
         self._borda, self._elastic, self._cpu_workers = borda, elastic, cpu_workers
+        self._queues = queues
         self._predictable, self._apart = predictable, servers_on_gpus
         self._rounds = Rounds(self._plan, round_s, self._note)
         self._speeds = Speeds()
@@ -125,7 +127,7 @@ class AiturboByHand:
             ways[jobs[k]].insert(len(ways[jobs[k]]) if pays else 0, here)
 
     def _order(self, now: Now, jobs: np.ndarray) -> np.ndarray:
-        """Return jobs sorted by the queue of their points, by points, and by arrival."""
+        """Return jobs sorted by the queue of their points and by arrival, without queues by points and by arrival."""
         count = len(jobs)
         attained = rank(GPU_SERVICE * now.jobs.gpu_seconds[jobs] + now.jobs.core_seconds[jobs])
         benefit = self._benefit[jobs]
@@ -134,7 +136,7 @@ class AiturboByHand:
         second[voters] = rank(-benefit[voters]) * (count - 1) / max(len(voters) - 1, 1)
         points = attained + second
         queue = np.searchsorted(np.array(THRESHOLDS) * count / SCALE, points, side="right")
-        order: np.ndarray = jobs[np.lexsort((jobs, points, queue))]
+        order: np.ndarray = jobs[np.lexsort((jobs, queue if self._queues else points))]
         return order
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpu_cluster_gym.simulator.policy import Action, Wait
+from gpu_cluster_gym.simulator.vocabulary import LOADING, RUNNING
 from tests.accounts.shares_of_cores import Holders, divide, holders, resizes, start_on_cores
 from tests.accounts.throttling import throttling
 from tests.accounts.trial_of_cores import Tuner
@@ -23,6 +24,8 @@ class CodaByHand:
     arrays: bool = True
     reserve: float = 3.0
     window_s: float = 60.0
+    by_width: bool = True
+    hurts_from: float = 0.75
 
     def __post_init__(self) -> None:
         """Start without measurements."""
@@ -41,7 +44,7 @@ class CodaByHand:
         self._moves = self._start(view, held) or resizes(view, held, divide(held, self._sure))
         if self._moves:
             return self._moves.pop(0)
-        if self.eliminator and (move := throttling(view)):
+        if self.eliminator and (move := throttling(view, self.hurts_from)):
             return move
         throttled = (view.jobs.throttle[held.jobs] < 1).any()
         of_use = self._tuner.begin(view) and self.tuning
@@ -55,8 +58,21 @@ class CodaByHand:
             if moves := start_on_cores(view, held, queue[on_cpu], self._sure):
                 return moves
             queue = queue[~on_cpu]
+            if self.by_width:
+                queue = by_service(view, queue)
         start = view.start_first(queue, cores=1.0)
         return [start] if start else []
+
+
+def by_service(view: "View", queue: np.ndarray) -> np.ndarray:
+    """Return queued jobs with those first whose array of widths holds the smallest share of the GPUs it requests."""
+    gpus, phase = view.jobs.num_gpus, view.jobs.phase
+    array = np.select([gpus <= 1, gpus <= 4], [0, 1], 2)
+    held = [gpus[(array == which) & np.isin(phase, (RUNNING, LOADING))].sum() for which in range(3)]
+    asked = [held[which] + gpus[queue][array[queue] == which].sum() for which in range(3)]
+    served = np.array([part / whole if whole else 1.0 for part, whole in zip(held, asked, strict=True)])
+    sorted_queue: np.ndarray = queue[np.argsort(served[array[queue]], kind="stable")]
+    return sorted_queue
 
 
 def as_asked(view: "View") -> tuple[np.ndarray, np.ndarray]:

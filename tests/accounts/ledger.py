@@ -75,16 +75,30 @@ class Ledger:
             self.episode.apply(action)
             self.look()
 
+    def lead(self, ranking: Ranking, until_s: float) -> "Ledger":
+        """Let a ranking lead, from the first job on, to the time at which another policy begins."""
+        self.episode.state.discipline = discipline_of(ranking, self.episode.discipline)
+        adopt(self.episode.states, 0, self.jobs, ranking)
+        while self.integrate(lambda: calls.step_until(self.episode.states, 0, self.jobs, until_s)):
+            self.look()
+        self.clock = float(self.state.clock)
+        return self
+
     def advance(self) -> bool:
         """Advance to the next instant and integrate what was seen until then; return whether there was one."""
+        moved = self.integrate(self.episode.advance)
+        self.look()
+        return moved
+
+    def integrate(self, move: Callable[[], bool]) -> bool:
+        """Move on in time and add what was seen until then; return what the move returns."""
         began, phase = float(self.state.clock), self.phase.copy()
         held = np.count_nonzero(self.episode.view.gpus.first_owner >= 0)
-        moved = self.episode.advance()
+        moved = move()
         lasted = float(self.state.clock) - began
         self.seconds[phase, np.arange(self.count)] += lasted
         self.busy_s += held * lasted
         self.present_s += np.count_nonzero((phase != FUTURE) & (phase != DONE)) * lasted
-        self.look()
         return moved
 
     def look(self) -> None:

@@ -64,10 +64,26 @@ class Outcome(NamedTuple):
     preemptions: int
 
 
-def simulate(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules) -> list[Outcome]:
-    """Run `jobs` (sorted by submit_s) to the last finish; raise ValueError if one could never start."""
-    simulation = Simulation(jobs, nodes, rules)
-    while len(simulation.outcomes) < len(jobs):
+def simulate(
+    jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, begins_s: float = -math.inf
+) -> list[Outcome]:
+    """Run `jobs` (sorted by submit_s) to the last finish; raise ValueError if one could never start.
+
+    begins_s: time before which jobs are served by submission, without preemption; then the rules have their first pass,
+        even if nothing else happens.
+    """
+    simulation = Simulation(jobs, nodes, rules._replace(key="submit", preempt=False))
+    while simulation.left() and simulation.next_instant() < begins_s:
+        simulation.now = simulation.next_instant()
+        simulation.settle()
+        simulation.walk()
+    simulation.rules = rules
+    if begins_s > -math.inf and simulation.left():
+        simulation.now = begins_s
+        simulation.settle()
+        simulation.walk()
+        simulation.assert_no_gpu_is_held_twice()
+    while simulation.left():
         simulation.now = simulation.next_instant()
         simulation.settle()
         simulation.walk()
@@ -113,6 +129,10 @@ class Simulation:
         for p in self.all:
             if p.job.num_gpus < 1 or p.job.duration_s <= 0 or not self.place(p.job, self.every_gpu):
                 raise ValueError(f"job has no GPU, no duration, or does not fit the empty cluster: {p.job}")
+
+    def left(self) -> int:
+        """Return the number of jobs that have not finished."""
+        return len(self.all) - len(self.outcomes)
 
     def those(self, *phases: str) -> list[Progress]:
         """Return the jobs in any of these phases, in order of index."""

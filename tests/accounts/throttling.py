@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; from memory, not checked against the manual
 
 
-def throttling(view: "View", relaxed: float = 0.95) -> Throttle | None:
+def throttling(view: "View", share: float = 1.0, relaxed: float = 0.95) -> Throttle | None:
     """Return one step of throttling or of releasing a CPU job, None if there is nothing to do.
 
-    Where more bandwidth is drawn than a node's memory gives, and jobs on its GPUs may suffer, the CPU job that draws
-    most goes down a level. A job goes up a level where the node then stays below the share `relaxed` of what it gives.
+    Where more than a share of the bandwidth of a node's memory is drawn, and jobs on its GPUs may suffer, the CPU job
+    that draws most goes down a level. A job goes up a level where the node then stays below `relaxed` times that.
     """
-    limit = view.bandwidth_limit_gbs
+    limit = share * view.bandwidth_limit_gbs
     if np.isinf(limit):
         return None
     on_cpu = view.running[view.jobs.is_cpu_job[view.running]]

@@ -197,7 +197,7 @@ def test_curves_have_the_documented_values(scenario: Scenario, tmp_path: Path) -
     numbers = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share", "agreement_with_start")
     ratios = [f"ratio_to_{name}" for name in ("start", "fifo", "sjf", "srtf", "las", "xion_threshold")]
     wanted = {f"validation_{how}/{name}" for how in ("greedy", "sampled") for name in (*numbers, *ratios)}
-    wanted |= {f"jct/{name}" for name in ("agent", "agent_sampled", "start", "fifo", "srtf")}
+    wanted |= {f"jct/{name}" for name in ("agent", "agent_sampled", "start", "fifo", "random_legal")}
     wanted |= {
         "rollout/ep_rew_mean",
         "rollout/mean_reward",

@@ -68,10 +68,17 @@ def outcomes(episode: Episode) -> list[Outcome]:
 
 
 def compiled(
-    jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, *, step_by_step: bool = False
+    jobs: Sequence[Job],
+    nodes: Sequence[Node],
+    rules: Rules,
+    begins_s: float | None = None,
+    *,
+    step_by_step: bool = False,
 ) -> list[Outcome]:
-    """Simulate with the compiled kernel."""
+    """Simulate with the compiled kernel; until `begins_s`, if given, by submission without preemption."""
     episode = episode_of(jobs, nodes, rules)
+    if begins_s is not None:
+        episode.run_until(Ranking("submit"), begins_s)
     return outcomes(run(ranking_of(rules), episode, step_by_step=step_by_step, oracle=True))
 
 

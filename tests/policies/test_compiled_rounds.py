@@ -40,6 +40,7 @@ AITURBO, OPTIMUS, GAVEL = (Aiturbo, AiturboByHand), (Optimus, OptimusByHand), (G
 USUAL = [both(*AITURBO), both(*OPTIMUS), both(*GAVEL)]
 PARTS = [
     both(*AITURBO, borda=False),
+    both(*AITURBO, queues=True),
     both(*AITURBO, elastic=False),
     both(*AITURBO, cpu_workers=False),
     both(*AITURBO, predictable="all"),
@@ -113,6 +114,7 @@ def ended(policy: Policy, episode: Episode, *, step_by_step: bool) -> tuple[int,
     "new",
     [
         Aiturbo,
+        partial(Aiturbo, queues=True),
         partial(Aiturbo, servers_on_gpus=True, predictable="all"),
         Optimus,
         partial(Optimus, error=0.5),

@@ -5,6 +5,7 @@ jobs with GPUs is six.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -181,10 +182,20 @@ def test_no_job_is_throttled_without_gpus_to_protect() -> None:
 
 
 def test_gpus_that_idle_for_want_of_cores_throttle_no_job() -> None:
-    """A could use twelve cores and gets four at most beside B and C, which draw three quarters of the bandwidth."""
-    work = jobs({"input_core_s": 12.0}, on_cpu(3, gbs_each=75), on_cpu(3, gbs_each=75))
+    """A could use twelve cores and gets four at most beside B and C, which draw seven tenths of the bandwidth."""
+    work = jobs({"input_core_s": 12.0}, on_cpu(3, gbs_each=70), on_cpu(3, gbs_each=70))
     recorder = recorded(Coda(), episode(work, (1, 1, 10)))
     assert recorder.of_kind(Throttle) == []
+
+
+def test_cpu_jobs_are_throttled_where_memory_is_slow_and_not_only_where_it_is_exhausted() -> None:
+    """B and C draw 160 of 200 GB/s beside A, which slows input; down a level and two they draw 144 and 128."""
+    work = jobs({"input_core_s": 12.0}, on_cpu(3, gbs_each=80), on_cpu(3, gbs_each=80))
+    throttled_to = {}
+    for share in (0.75, 1.0):
+        recorder = recorded(Coda(hurts_from=share), episode(work, (1, 1, 10)))
+        throttled_to[share] = sorted(action.level for action in recorder.of_kind(Throttle))[:2]
+    assert throttled_to == {0.75: [0.9, 0.9], 1.0: []}
     assert len(recorder.of_kind(Resize)) > 0
 
 
@@ -274,7 +285,7 @@ def test_tuning_gains_where_some_need_more_and_others_less(name: str) -> None:
 
 
 def test_tuning_costs_next_to_nothing_where_there_is_nothing_to_gain() -> None:
-    assert gained(Coda, [LANGUAGE]) > -0.5
+    assert gained(partial(Coda, by_width=False), [LANGUAGE]) > -0.5
 
 
 def test_cpu_jobs_are_neither_paused_nor_kept_waiting() -> None:

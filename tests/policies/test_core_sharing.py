@@ -54,9 +54,9 @@ def same_ends(one: Episode, other: Episode) -> bool:
 
 def test_widths_take_turns_in_the_kernel_as_move_by_move() -> None:
     load = one_window("mixed", jobs=200)
-    whole, stepped = (run(Coda(by_width=True), load.episode(), step_by_step=each) for each in (False, True))
+    whole, stepped = (run(Coda(), load.episode(), step_by_step=each) for each in (False, True))
     assert same_ends(whole, stepped)
-    assert not same_ends(whole, run(Coda(), load.episode()))
+    assert not same_ends(whole, run(Coda(by_width=False), load.episode()))
 
 
 def test_they_throttle_and_release_the_same_jobs() -> None:

@@ -180,14 +180,17 @@ def test_the_adjusted_jobs_can_be_selected(choices: dict[str, Any], grows: bool)
 def test_votes_are_positions_and_a_missing_vote_is_filled_with_the_other() -> None:
     """Service attained: A 1,000, B 500, C 150, D 0, so positions 3, 2, 1, 0. Benefit: A before C, so 0 and 3.
 
-    Points: A 3 + 0, B 2 + 2, C 1 + 3, D 0 + 0; B comes before C, who has as many, since it arrived before it.
+    Points: A 3 + 0, B 2 + 2, C 1 + 3, D 0 + 0; B comes before C, who has as many, since it arrived before it. Without
+    Borda A 6, B 4, C 2. With feedback queues, of which the second begins at 2 for four jobs, D comes first.
     """
     jobs = SimpleNamespace(gpu_seconds=np.array([100, 0, 10, 0]), core_seconds=np.array([0, 500, 50, 0]))
     now: Any = SimpleNamespace(jobs=jobs)
-    policies = AiturboByHand(), AiturboByHand(borda=False)
+    kinds: list[dict[str, Any]] = [{}, {"borda": False}, {"borda": False, "queues": True}]
+    policies = [AiturboByHand(**kind) for kind in kinds]
     for policy in policies:
         policy._benefit = np.array([9.0, np.nan, 5.0, np.nan])
-    assert [policy._order(now, np.arange(4)).tolist() for policy in policies] == [[3, 0, 1, 2], [3, 2, 1, 0]]
+    found = [policy._order(now, np.arange(4)).tolist() for policy in policies]
+    assert found == [[3, 0, 1, 2], [3, 2, 1, 0], [3, 0, 1, 2]]
 
 
 def test_of_equal_values_the_first_comes_first() -> None:

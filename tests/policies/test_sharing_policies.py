@@ -280,10 +280,11 @@ def test_the_best_matching_is_the_largest() -> None:
 
 
 def test_muri_minds_the_period_and_xonar_does_not() -> None:
-    """Beside A, 50 + 50 ms, B of 5 + 5 ms idles half of the time, C of 50 + 60 ms hardly."""
+    """Beside A, 50 + 50 ms, B of 5 + 5 ms idles half of the time, C of 50 + 60 ms hardly; by the score of ratios."""
     work = with_iteration(jobs(*[(0, 1, 100, 0.5, 4)] * 3), [50, 5, 50], [50, 5, 60])
     assert starts(play(Muri, work)).index(0, 1) == 2
-    assert starts(play(Xonar, work)).index(0, 1) == 1
+    assert starts(play(partial(Xonar, 7), work)).index(0, 1) == 1
+    assert starts(play(Xonar, work)).index(0, 1) == 2, "the default score compares times"
 
 
 def test_lucid_packs_up_to_a_sum_of_classes() -> None:

@@ -89,7 +89,7 @@ def seconds(segments: pd.DataFrame) -> pd.Series:
 
 # Against the results.
 
-SCRATCH = {"noted", "chosen_node", "chosen_gpus", "num_chosen", "gpus", "victims"}
+SCRATCH = {"noted", "pass_gpus", "chosen_node", "chosen_gpus", "num_chosen", "gpus", "victims"}
 
 
 @each_case

@@ -2,13 +2,14 @@
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.holding import begin, reserve, start_ready
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING, RESERVED
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, OVER_QUOTA, PAUSING, RESERVED
 from gpu_cluster_gym.simulator.kernel.cluster.machines import count_cores, note_change_around, take_cores
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import save
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
 from gpu_cluster_gym.simulator.kernel.cluster.queues import dequeue
 from gpu_cluster_gym.simulator.kernel.cluster.readings import bank_readings
 from gpu_cluster_gym.simulator.kernel.cluster.speed import set_shape
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_take_these
 
 
 @compiled
@@ -33,6 +34,9 @@ def start_as(s, jobs, job, gpus, workers, servers, cores, node):
 
     If pausing jobs still hold some of the GPUs, all of them are reserved for it instead.
     """
+    # Claims include those of queued jobs, this one excepted: judge before it leaves the queue.
+    if not may_take_these(s, jobs, job, gpus):
+        s.endless = OVER_QUOTA
     dequeue(s, jobs, job)
     s.num_queued -= 1
     for gpu in gpus:

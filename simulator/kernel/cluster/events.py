@@ -30,6 +30,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     NOBODY,
     OPEN,
     PAUSING,
+    RECLAIM,
     RESTARTING,
     RUNNING,
     STALL_INSTANTS,
@@ -51,6 +52,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.progress import (
     rise_time,
     run,
 )
+from gpu_cluster_gym.simulator.kernel.cluster.reclaim import take_back
 
 
 @compiled
@@ -153,7 +155,7 @@ def advance(s, jobs):
     """Advance to the next instant and carry out its events; return whether there was one.
 
     There is none if nothing is pending, if a job never ends, or if jobs make no progress. Order within an instant:
-    everything that ends, nodes that close or open, arrivals.
+    everything that ends, nodes that close or open, arrivals, tenants that take GPUs back.
     """
     if s.endless:
         return False
@@ -179,6 +181,8 @@ def advance(s, jobs):
     s.wake = np.inf
     settle(s, jobs)
     arrive(s, jobs)
+    if s.borrowing == RECLAIM:
+        take_back(s, jobs)
     return True
 
 

@@ -55,6 +55,7 @@ def release(s, jobs, job):
     count_cores(s, job)
     slot = s.first_slot[job]
     s.first_slot[job] = NOBODY
+    s.tenant_gpus[s.tenant[job]] -= s.width[job]
     s.num_spanning -= s.span[job] > 1
     if s.node_of[job] != NOBODY:
         s.num_on_cores -= 1
@@ -83,6 +84,7 @@ def hand_over(s, gpu):
         count_free(s, gpu, 1)
         reset_core_rounding(s, s.gpu_node[gpu])
         return
+    s.tenant_gpus[s.tenant[reserved_for]] += 1
     # A moving job may still be PAUSING: it then becomes ready in `end_pause`.
     s.awaited[reserved_for] -= 1
     if s.awaited[reserved_for] == 0 and s.phase[reserved_for] == RESERVED:
@@ -102,6 +104,7 @@ def reserve(s, job, gpus, workers, servers, cores, node):
     for gpu in gpus:
         if s.first_owner[gpu] == NOBODY:
             count_free(s, gpu, -1)
+            s.tenant_gpus[s.tenant[job]] += 1
         else:
             s.awaited[job] += 1
         s.reserved_for[gpu] = job
@@ -115,6 +118,7 @@ def release_reserved(s, job):
             s.reserved_for[gpu] = NOBODY
             if s.first_owner[gpu] == NOBODY:
                 count_free(s, gpu, 1)
+                s.tenant_gpus[s.tenant[job]] -= 1
     s.awaited[job] = 0
     s.moves[job] = 0
 

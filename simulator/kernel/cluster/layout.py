@@ -15,6 +15,7 @@ from gpu_cluster_gym.traces import COLUMNS
 
 MAX_BLOCKED_CLASSES = 64  # request classes whose first job may be cached as blocked
 MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster; also level limits of a ranking
+MAX_TENANTS = 256
 
 Field = tuple[str, str] | tuple[str, str, tuple[str | int, ...]]
 Group = tuple[Field, ...]
@@ -66,7 +67,10 @@ PHYSICS: Group = (
 """Physics of the episode, constant throughout."""
 
 CHANCE: Group = (
-    ("endless", "i8"),  # why no time passes any more: 0, or FAILING, PAUSED_TIME, STALLED or INTERRUPTED
+    (
+        "endless",
+        "i8",
+    ),  # why no time passes any more: 0, FAILING, PAUSED_TIME, STALLED, INTERRUPTED or OVER_QUOTA
     ("next_closing", "f8"),  # s; next change of any node
     ("next_opening", "f8"),  # s; next change of a closed node: going down or coming up
     ("busy_until", "f8"),  # s; last submission, up to which busy GPU time is counted
@@ -233,6 +237,25 @@ LEVELS: Group = (
 )
 """GPU memory sizes of the cluster, ascending ("levels"), and a histogram of nodes."""
 
+TENANTS: Group = (
+    ("num_tenants", "i8"),  # 0: no quotas
+    ("borrowing", "i8"),  # NO_BORROWING, IDLE or RECLAIM
+    ("tenant", "i4", ("jobs",)),  # tenant of each job
+    ("class_tenant", "i4", ("jobs",)),  # tenant of each request class
+    ("quota", "i4", (MAX_TENANTS,)),  # guaranteed GPUs
+    ("tenant_gpus", "i4", (MAX_TENANTS,)),  # GPUs that its jobs hold, or that are free and reserved for them
+    # scratch of a pass
+    ("tenant_head", "i4", (MAX_TENANTS,)),  # its first job that does not start; NOBODY for none
+    ("tenant_left", "i4", (MAX_TENANTS,)),  # guaranteed GPUs that it does not hold
+    ("tenant_kept", "i4", (MAX_TENANTS,)),  # GPUs that its jobs hold, except pausing ones
+    ("tenant_limit", "i4", (MAX_TENANTS,)),  # the most that a pass may grant to its jobs
+    ("pass_tenant", "i8"),  # tenant of a pass or of a search for victims; NOBODY: any
+    ("pass_gpus", "i8"),  # GPUs granted to its jobs so far; in EASY, held at the shadow time
+    ("pass_limit", "i8"),  # the most that they may be granted
+    ("free_limit", "i8"),  # the most free GPUs that a search for victims may add to theirs
+)
+"""Tenants, their quotas and what they hold: see `tenants.py`."""
+
 SCRATCH: Group = (
     ("room", "i4", (3, "nodes")),  # available GPUs by stage: free; free or pausing; all not granted
     ("core_room", "f8", (3, "nodes")),  # unreserved cores by stage
@@ -268,6 +291,7 @@ STATE: Group = (
     *BLOCKED,
     *BOUNDS,
     *LEVELS,
+    *TENANTS,
     *SCRATCH,
 )
 """All fields of an episode's state record."""
@@ -288,6 +312,10 @@ PLACEMENTS = ("first_fit", "best_fit", "spread", "pooled")
 GREEDY, STRICT, EASY = range(3)
 DISCIPLINES = ("greedy", "strict", "easy")
 
+# What a tenant may do with GPUs beyond its quota: nothing; take idle ones; take them until others need them.
+NO_BORROWING, IDLE, RECLAIM = range(3)
+BORROWING = ("none", "idle", "reclaim")
+
 # Preemption mode of a ranking: never; strictly by its order; only if the benefit exceeds the cost.
 NEVER, BY_ORDER, IF_IT_PAYS = range(3)
 
@@ -295,8 +323,9 @@ MAX_FAILURES = (
     1000  # per job, by itself, with its nodes, or of memory; beyond this the episode is declared endless
 )
 
-# Why no time passes: a job has failed too often; for the moment (`envs.agent_policy`); no progress; a signal came.
-FAILING, PAUSED_TIME, STALLED, INTERRUPTED = 1, 2, 3, 4
+# Why no time passes: a job has failed too often; for the moment (`envs.agent_policy`); no progress; a signal came; the
+# policy has started a job that its tenant's quota does not allow.
+FAILING, PAUSED_TIME, STALLED, INTERRUPTED, OVER_QUOTA = 1, 2, 3, 4, 5
 
 # Progress is looked for after this many instants, and as many per job present, with at least this much work in each.
 STALL_INSTANTS, STALL_INSTANTS_PER_JOB, STALL_WORK_S = 1000, 10, 1e-3
@@ -368,7 +397,7 @@ class Tier(NamedTuple):
     gpus: int
 
 
-JOB_TIERS = (512, 4_096, 131_072, 1_048_576)
+JOB_TIERS = (512, 4_096, 16_384, 131_072, 1_048_576)
 MACHINE_TIERS = ((64, 512), (1_024, 8_192))
 
 

@@ -37,6 +37,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     is_shape,
     resolved_shape,
 )
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_take_these, wrong_counts
 
 
 class Seat(NamedTuple):
@@ -105,6 +106,8 @@ def why_no_start(s, jobs, job, seat):
             return reason
     if named_twice(gpus):
         return 6
+    if not may_take_these(s, jobs, job, gpus):
+        return 11
     # A reservation needs all its GPUs free or held by pausing jobs only; cores are checked when they are
     # released.
     if reserves(s, gpus):
@@ -173,7 +176,9 @@ def why_no_move(s, jobs, job, seat):
             # Its own GPUs and GPUs of pausing jobs will be released.
             if other != NOBODY and other != job and s.phase[other] != PAUSING:
                 return 4
-    return 6 if named_twice(gpus) else 0
+    if named_twice(gpus):
+        return 6
+    return 0 if may_take_these(s, jobs, job, gpus) else 11
 
 
 @entry
@@ -289,6 +294,7 @@ def count_violations(s, jobs):
         wrong += active and (s.node_of[job] != NOBODY) != (s.width[job] == 0)
         wrong += active and s.cpu_limited and s.core_count[job] < min_cores(s, jobs, job) - 1e-6
         wrong += s.attained_s[job] > jobs[job].duration_s * (1 + 1e-12)
+    wrong += wrong_counts(s)
     wrong += counts[QUEUED] != s.num_queued
     wrong += s.num_ready != 0
     wrong += counts[DONE] != s.num_done

@@ -202,6 +202,7 @@ def hold(s, job, gpus, cores):
         span += node != before
         before = node
     s.first_slot[job] = chain
+    s.tenant_gpus[s.tenant[job]] += len(wanted)
     s.span[job] = span
     s.num_spanning += span > 1
     s.counted[job] = s.clock

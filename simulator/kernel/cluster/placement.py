@@ -2,6 +2,7 @@
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, NOBODY, ROUNDING
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_begin
 
 
 @compiled
@@ -150,10 +151,12 @@ def choose_for_cpu_job(s, jobs, job, cores):
 
 @compiled
 def place(s, jobs, job):
-    """Place a job by the placement rule; return whether it fits.
+    """Place a job by the placement rule; return whether it fits, and its tenant's quota lets it start.
 
     The first elements of `gpus` are then its GPUs, all free; for a CPU job `chosen_node[0]` is its node.
     """
+    if not may_begin(s, jobs, job):
+        return False
     if jobs[job].num_gpus == 0:
         return choose_for_cpu_job(s, jobs, job, s.unreserved_cores)
     if surely_no_room(s, jobs, job) or not choose_nodes(s, jobs, job, s.free, s.unreserved_cores):

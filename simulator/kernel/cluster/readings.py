@@ -161,8 +161,8 @@ def drawn_read(s, jobs, m, job):
 
 
 @compiled
-def is_surely_enough(s, jobs, m):
-    """Return whether no error could make a node's bandwidth seem insufficient, and no CPU job is throttled.
+def is_surely_enough(s, jobs, m, share):
+    """Return whether no error could lift a node's demand above a share of its bandwidth, and no CPU job is throttled.
 
     Writes the demand on each node without errors: as found for the speeds if nothing has changed since.
     """
@@ -173,15 +173,18 @@ def is_surely_enough(s, jobs, m):
         m.drawn[node] = s.demanded_gbs[node]
         if s.changed[node] or not s.varying:
             m.drawn[node] = demand_on(s, jobs, node)
-        if m.drawn[node] * (1.0 + BANDWIDTH_ERROR * LARGEST_ERROR) > s.node_gbs:
+        if m.drawn[node] * (1.0 + BANDWIDTH_ERROR * LARGEST_ERROR) > share * s.node_gbs:
             return False
     return True
 
 
 @compiled
-def read_bandwidth(s, jobs, m):
-    """Write the bandwidth that the listed running jobs demand on each node, with errors only if they matter."""
-    if is_surely_enough(s, jobs, m):
+def read_bandwidth(s, jobs, m, share):
+    """Write the bandwidth that the listed running jobs demand on each node, with errors only if they matter.
+
+    share: share of a node's bandwidth above which demand matters.
+    """
+    if is_surely_enough(s, jobs, m, share):
         return
     m.drawn[: s.num_nodes] = 0.0
     for at in range(m.num_running):

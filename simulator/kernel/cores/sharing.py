@@ -39,7 +39,7 @@ MIN_SHARE = 0.5  # the same where another CPU job comes; our choice
 EPS = 1e-6  # of sums of cores
 MIN_GAIN = 1e-9
 LEVELS = 10  # of Intel's memory bandwidth allocation, in steps of 10 %; from memory, not checked against the manual
-RELAXED = 0.95  # share of a node's bandwidth below which a CPU job is released
+RELAXED = 0.95  # share of the limit of throttling below which a CPU job is released
 
 WINDOW_S = 60.0  # shortest time for which a number of cores is watched; the first after a start is not read
 TOLERANCE = 0.04  # by which GPUs may be less busy than at best
@@ -349,15 +349,16 @@ def start_beside_reserves(s, jobs, m, job):
 
 
 @compiled
-def throttle_one(s, jobs, m):
+def throttle_one(s, jobs, m, share):
     """Propose one step of throttling or releasing a CPU job; return whether there is one.
 
-    Where more bandwidth is drawn than a node's memory gives, and jobs on its GPUs may suffer, the CPU job that draws
-    most goes down a level. A job goes up a level where the node then stays below RELAXED of what it gives.
+    Where more than a share of the bandwidth of a node's memory is drawn, and jobs on its GPUs may suffer, the CPU job
+    that draws most goes down a level. A job goes up a level where the node then stays below RELAXED of that.
     """
     if not s.bandwidth_binds:
         return False
-    read_bandwidth(s, jobs, m)
+    read_bandwidth(s, jobs, m, share)
+    limit = share * s.node_gbs
     down, up = NOBODY, NOBODY
     most, lowest = 0.0, 2.0
     for at in range(m.num_running):
@@ -365,10 +366,10 @@ def throttle_one(s, jobs, m):
         if jobs[job].num_gpus > 0:
             continue
         node, level, drawn = s.node_of[job], s.throttle[job], drawn_read(s, jobs, m, job)
-        slow = m.drawn[node] > s.node_gbs and s.free[node] < s.node_gpus[node]
+        slow = m.drawn[node] > limit and s.free[node] < s.node_gpus[node]
         if slow and drawn > most and level > 1.5 / LEVELS:
             most, down = drawn, job
-        if level < min(lowest, 1.0) and m.drawn[node] + drawn / (level * LEVELS) <= RELAXED * s.node_gbs:
+        if level < min(lowest, 1.0) and m.drawn[node] + drawn / (level * LEVELS) <= RELAXED * limit:
             lowest, up = level, job
     job = down if down != NOBODY else up
     if job == NOBODY:
@@ -460,10 +461,13 @@ def share(states, e, memory, k, jobs, reserve, min_share):
 
 
 @entry
-def throttle(states, e, memory, k, jobs):
-    """Propose one step of throttling or releasing a CPU job, as the only move; return whether there is one."""
+def throttle(states, e, memory, k, jobs, share):
+    """Propose one step of throttling or releasing a CPU job, as the only move; return whether there is one.
+
+    share: share of a node's bandwidth above which CPU jobs are throttled.
+    """
     memory[k].num_moves = 0
-    return throttle_one(states[e], jobs, memory[k])
+    return throttle_one(states[e], jobs, memory[k], share)
 
 
 @entry

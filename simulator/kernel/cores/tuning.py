@@ -202,7 +202,7 @@ def begin_windows(s, jobs, m):
     Where the memory of a node is too slow, a reading says nothing about cores. Needs `list_running`.
     """
     if s.bandwidth_binds:
-        read_bandwidth(s, jobs, m)
+        read_bandwidth(s, jobs, m, 1.0)
     of_use = False
     for at in range(m.num_running):
         job = m.running[at]

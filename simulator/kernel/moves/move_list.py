@@ -26,6 +26,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now
 from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, drawn_read, largest_memory
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_take_these
 from gpu_cluster_gym.simulator.kernel.cores.sharing import LEVELS, servers_of, spread
 from gpu_cluster_gym.simulator.kernel.union.candidates import find_best_move, finds_slow_start, placement_cost
 from gpu_cluster_gym.simulator.kernel.union.decide import needs_requested_cores
@@ -357,8 +358,8 @@ def has_cores_for(s, m, gpus):
 
 @compiled
 def add_start(s, jobs, m, v, job, shape, gpus, max_moves):
-    """List the start of a job in a shape on these GPUs, if there are cores for it."""
-    if not has_cores_for(s, m, gpus):
+    """List the start of a job in a shape on these GPUs, if there are cores for it and its tenant may have them."""
+    if not has_cores_for(s, m, gpus) or not may_take_these(s, jobs, job, gpus):
         return
     servers = m.shape_servers[shape]
     if servers > 0 and legality.why_no_start(s, jobs, job, legality.Seat(gpus, 0.0, NOBODY, 0, servers)) > 0:

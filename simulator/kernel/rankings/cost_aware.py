@@ -25,6 +25,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     remaining_now,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import begin_search
 
 # Why a request class is exhausted: no place and nothing to gain by preemption; a search for victims failed.
 SHUT, IN_VAIN = 1, 2
@@ -83,7 +84,7 @@ def max_worth(s, node, count, effort, first):
         # A victim already chosen for another part of the gang may release GPUs of this node too.
         if s.span[s.victims[k]] > 1:
             return np.inf
-    if missing <= 0:
+    if missing <= 0 or s.num_tenants > 0:
         return np.inf
     if s.widest[node] == 0:
         return 0.0
@@ -168,6 +169,7 @@ def find_victims_worth(s, jobs, job, least):
     """Find victims like `find_victims`; those of a single-node gang only if they are worth more than `least`."""
     if jobs[job].num_gpus == 0:
         return 0
+    begin_search(s, job)
     effort = cost_to_finish(s, jobs, job)
     largest = largest_node(s, jobs, job)
     missing = jobs[job].num_gpus
@@ -367,6 +369,7 @@ def may_displace(s, jobs, victim, effort):
     return (
         # A victim must outlast the newcomer, hold its GPUs exclusively, and have run long enough.
         may_pause(s, victim)
+        and (s.pass_tenant == NOBODY or s.tenant[victim] == s.pass_tenant)
         and s.width[victim] > 0
         and is_alone(s, victim)
         and s.clock - s.phase_began[victim] >= MIN_RUN_S
@@ -395,13 +398,14 @@ def note_who_may_be_displaced(s, jobs, node, effort):
 
 @compiled
 def free_on(s, node):
-    """Return the number of GPUs of a node that are free or to be released by marked victims."""
-    count = 0
+    """Return the number of GPUs of a node that are free, up to the limit of the search, or held by marked victims."""
+    free, held = 0, 0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         holder = s.first_owner[gpu]
-        if s.reserved_for[gpu] == NOBODY and (holder == NOBODY or s.marked[holder]):
-            count += 1
-    return count
+        if s.reserved_for[gpu] == NOBODY:
+            free += holder == NOBODY
+            held += holder != NOBODY and s.marked[holder]
+    return min(free, s.free_limit) + held
 
 
 @compiled
@@ -472,9 +476,14 @@ def unmark(s, first, end):
 
 @compiled
 def list_gpus(s, node, count, given):
-    """List the lowest `count` GPUs of a node that are free or held by marked victims in `gpus[given:]`."""
+    """List the lowest `count` GPUs of a node that are free or held by marked victims in `gpus[given:]`.
+
+    With tenants the victims' GPUs come first: free ones count against the quota.
+    """
     gpu = s.node_first[node]
     end = given + count
+    if s.num_tenants > 0:
+        return list_held_first(s, node, count, given)
     while given < end:
         holder = s.first_owner[gpu]
         if s.reserved_for[gpu] == NOBODY and (holder == NOBODY or s.marked[holder]):
@@ -482,3 +491,26 @@ def list_gpus(s, node, count, given):
             given += 1
         gpu += 1
     return end
+
+
+@compiled
+def list_held_first(s, node, count, given):
+    """List `count` GPUs of a node in ascending order, those of marked victims before free ones; reduce the limit."""
+    first, end = s.node_first[node], s.node_first[node] + s.node_gpus[node]
+    held = 0
+    for gpu in range(first, end):
+        holder = s.first_owner[gpu]
+        held += s.reserved_for[gpu] == NOBODY and holder != NOBODY and s.marked[holder]
+    held = min(held, count)
+    free = count - held
+    s.free_limit -= free
+    for gpu in range(first, end):
+        holder = s.first_owner[gpu]
+        if s.reserved_for[gpu] != NOBODY or (holder != NOBODY and not s.marked[holder]):
+            continue
+        if (held if holder != NOBODY else free) > 0:
+            held -= holder != NOBODY
+            free -= holder == NOBODY
+            s.gpus[given] = gpu
+            given += 1
+    return given

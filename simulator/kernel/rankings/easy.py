@@ -10,9 +10,15 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_placed
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NO_BORROWING, NOBODY
 from gpu_cluster_gym.simulator.kernel.cluster.placement import choose_nodes, place
 from gpu_cluster_gym.simulator.kernel.cluster.queues import estimate_now, first_open, open_all
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import (
+    close_tenant,
+    first_head,
+    is_of_pass,
+    open_tenant,
+)
 
 
 @compiled
@@ -35,8 +41,19 @@ def add_what_it_holds(s, room, cores, job):
 
 
 @compiled
+def has_quota(s, head, more):
+    """Return whether the quota of the head's tenant, as far as it binds, has room for GPUs at the shadow time."""
+    binds = s.num_tenants > 0 and s.borrowing == NO_BORROWING
+    return not binds or s.pass_gpus + more <= s.quota[s.tenant[head]]
+
+
+@compiled
 def find_shadow(s, jobs, head):
-    """Return the shadow time of the head, leaving the GPUs available by then in scratch row 1."""
+    """Return the shadow time of the head, leaving the GPUs available by then in scratch row 1.
+
+    Without borrowing its tenant's quota must have room, too: `pass_gpus` is then what the tenant will hold.
+    """
+    s.pass_gpus = s.tenant_gpus[s.tenant[head]]
     room = s.room[1]
     cores = s.core_room[1]
     for node in range(s.num_nodes):
@@ -57,7 +74,8 @@ def find_shadow(s, jobs, head):
             queues.remove(s.candidates, 0, count, s.place_in_queue, s.order, job)
             count -= 1
             add_what_it_holds(s, room, cores, job)
-        if choose_nodes(s, jobs, head, room, cores):
+            s.pass_gpus -= s.width[job] if s.tenant[job] == s.tenant[head] else 0
+        if has_quota(s, head, jobs[head].num_gpus) and choose_nodes(s, jobs, head, room, cores):
             return shadow
     return np.inf
 
@@ -77,14 +95,17 @@ def leaves_room_for(s, jobs, head, job):
     for k in range(s.num_chosen):
         room[s.chosen_node[k]] -= s.chosen_gpus[k]
         cores[s.chosen_node[k]] -= (jobs[job].cores_each - 1.0) * s.chosen_gpus[k]
-    return choose_nodes(s, jobs, head, room, cores)
+    both = jobs[head].num_gpus + jobs[job].num_gpus
+    return has_quota(s, head, both) and choose_nodes(s, jobs, head, room, cores)
 
 
 @compiled
 def something_fits(s, jobs):
-    """Return whether any queued job fits now."""
+    """Return whether any queued job of the pass fits now."""
     for request_class in range(s.num_classes):
-        if s.queue_size[request_class] > 0 and place(s, jobs, s.queue[s.queue_start[request_class]]):
+        if s.queue_size[request_class] == 0 or not is_of_pass(s, request_class):
+            continue
+        if place(s, jobs, s.queue[s.queue_start[request_class]]):
             return True
     return False
 
@@ -96,7 +117,7 @@ def first_harmless(s, jobs, head, shadow):
     for request_class in range(s.num_classes):
         size = s.queue_size[request_class]
         begin = s.queue_start[request_class]
-        if size == 0 or not place(s, jobs, s.queue[begin]):
+        if size == 0 or not is_of_pass(s, request_class) or not place(s, jobs, s.queue[begin]):
             continue
         spare = leaves_room_for(s, jobs, head, s.queue[begin])
         for at in range(begin, begin + size):
@@ -116,7 +137,19 @@ def walk_easy(s, jobs):
     There is no reservation for CPU jobs that do not fit. Head and shadow time are determined again after each
     start.
     """
+    if s.num_tenants > 0:
+        walk_easy_of_tenants(s, jobs)
+        return
     open_all(s)
+    head = start_up_to_head(s, jobs)
+    while head != NOBODY and something_fits(s, jobs):
+        if not backfill(s, jobs, head):
+            return
+
+
+@compiled
+def start_up_to_head(s, jobs):
+    """Start jobs in order up to the head and return it, NOBODY if all start; CPU jobs that do not fit are skipped."""
     head = first_open(s)
     while head != NOBODY:
         if not start(s, jobs, head):
@@ -124,10 +157,37 @@ def walk_easy(s, jobs):
                 break
             s.exhausted[jobs[head].request_class] = 1
         head = first_open(s)
-    while head != NOBODY and something_fits(s, jobs):
-        shadow = find_shadow(s, jobs, head)
-        job = first_harmless(s, jobs, head, shadow)
-        if job == NOBODY:
-            return
+    return head
+
+
+@compiled
+def backfill(s, jobs, head):
+    """Start the first job that cannot delay the head; return whether there was one."""
+    job = first_harmless(s, jobs, head, find_shadow(s, jobs, head))
+    if job != NOBODY:
         place(s, jobs, job)
         start_placed(s, jobs, job)
+    return job != NOBODY
+
+
+@compiled
+def walk_easy_of_tenants(s, jobs):
+    """Carry out EASY in the queue of each tenant, in the order of their heads; a job may delay other tenants' heads."""
+    open_all(s)
+    job = first_open(s)
+    while job != NOBODY:
+        if not start(s, jobs, job):
+            s.exhausted[jobs[job].request_class] = 1
+            if jobs[job].num_gpus > 0:
+                s.tenant_head[s.tenant[job]] = job
+                close_tenant(s, s.tenant[job])
+        job = first_open(s)
+    tenant = first_head(s)
+    while tenant != NOBODY:
+        goes_on = True
+        while goes_on:
+            open_tenant(s, tenant)
+            head = start_up_to_head(s, jobs)
+            goes_on = head != NOBODY and something_fits(s, jobs) and backfill(s, jobs, head)
+        tenant = first_head(s)
+    s.pass_tenant = NOBODY

@@ -8,12 +8,13 @@ order among equals.
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, PAUSING, QUEUED
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_LEVELS, NOBODY, PAUSING, QUEUED
 from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, why_no_start
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked, cores_of_servers, resolved_shape
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_be_displaced_for, most_gpus
 from gpu_cluster_gym.simulator.kernel.rankings.room import Pool, find_room, holding_nodes, is_offered
 
 # Result of a search: nothing more; a start on free GPUs; a start that pauses victims or awaits pauses in flight.
@@ -51,11 +52,11 @@ def begin_pass(states, e, jobs, order, runs, pausing):
 
 @compiled
 def class_of(s, jobs, job, gpus):
-    """Return a job's request: GPUs, cores per GPU, and the level of the memory that they must have."""
+    """Return a job's request: GPUs, cores per GPU, the level of their memory and its tenant, as one number."""
     rank = 0
     while rank < s.num_levels and s.level_memory[rank] < jobs[job].gpu_memory_gib:
         rank += 1
-    return float(gpus), jobs[job].cores_each, float(rank)
+    return float(gpus), jobs[job].cores_each, float(rank + MAX_LEVELS * s.tenant[job])
 
 
 @compiled
@@ -85,13 +86,14 @@ def cores_coming(s, jobs):
 
 
 @allocating
-def pool_of(s, jobs, after):
-    """Return what could be freed if these jobs may be paused, the last first."""
+def pool_of(s, jobs, job, after):
+    """Return what could be freed for a job if these may be paused, the last first."""
     offered, left = np.zeros(s.num_arrived, np.bool_), np.zeros(s.num_arrived)
     for k in range(len(after)):
-        offered[after[k]] = True
+        offered[after[k]] = may_be_displaced_for(s, after[k], job)
         left[after[k]] = k
-    return Pool(offered, np.ones(s.num_arrived), left, cores_coming(s, jobs), True)
+    most = most_gpus(s, jobs, job)
+    return Pool(offered, np.ones(s.num_arrived), left, cores_coming(s, jobs), True, most, s.tenant[job])
 
 
 @compiled
@@ -115,7 +117,7 @@ def make_room(s, jobs, job, gpus, after, able):
     """
     if gpus == 0:
         return -1
-    pool = pool_of(s, jobs, after)
+    pool = pool_of(s, jobs, job, after)
     if not may_free_any(s, pool):
         return -1
     count = find_room(s, pool, able, gpus, jobs[job].cores_each, s.victims, s.gpus)[0]

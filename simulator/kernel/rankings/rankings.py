@@ -11,19 +11,22 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_on
-from gpu_cluster_gym.simulator.kernel.cluster.events import advance, advance_past_ticks
+from gpu_cluster_gym.simulator.kernel.cluster.events import advance, advance_past_ticks, next_event
 from gpu_cluster_gym.simulator.kernel.cluster.holding import can_serve
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     BY_ORDER,
     EASY,
     ESTIMATE,
+    IDLE,
     IF_IT_PAYS,
     LEVEL,
     MAX_BLOCKED_CLASSES,
     MAX_SHARE,
     NEVER,
+    NO_BORROWING,
     NOBODY,
     PAUSING,
+    RECLAIM,
     ROUNDING,
     RUNNING,
     STRICT,
@@ -43,6 +46,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.placement import (
     choose_nodes,
     largest_node,
 )
+from gpu_cluster_gym.simulator.kernel.cluster.progress import refresh
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     MIN_REMAINING_SHARE,
     attained_now,
@@ -53,6 +57,13 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     order_of,
     remaining_now,
     reorder,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import (
+    close_tenant,
+    first_head,
+    may_take,
+    open_tenant,
+    set_limits,
 )
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import walk_cost_aware
 from gpu_cluster_gym.simulator.kernel.rankings.easy import walk_easy
@@ -66,7 +77,9 @@ def walk(s, jobs):
     if s.preempt == IF_IT_PAYS:
         walk_cost_aware(s, jobs)
     elif s.preempt == BY_ORDER:
-        if s.pooled:
+        if s.num_tenants > 0:
+            walk_tenants(s, jobs)
+        elif s.pooled:
             walk_pool(s, jobs)
         else:
             walk_all(s, jobs)
@@ -100,12 +113,31 @@ def run_rule(s, jobs):
 
 
 @compiled
+def step_until(s, jobs, time):
+    """Carry out the active ranking at the next instant with an event if it is before a time; return whether it was.
+
+    Otherwise let that time come; it is the next instant.
+    """
+    if s.num_changes > 0:
+        refresh(s, jobs)
+    if min(next_event(s, jobs), s.next_closing, s.wake) >= time or not advance_past_ticks(s, jobs):
+        s.present_seconds += (time - s.clock) * (s.num_arrived - s.num_done)
+        s.clock = s.wake = time
+        return False
+    walk(s, jobs)
+    return True
+
+
+@compiled
 def ticks_change_nothing(s, acted):
     """Return whether a pass at a tick would do nothing, if this one has started and paused `acted` jobs.
 
     Without preemption what does not fit now fits only after an event, but for EASY: its reservation moves with jobs
     that exceed their estimates. With preemption keys must be constant between events, and nothing be in motion.
     """
+    # A tenant takes GPUs back at any instant. A job that a claim kept back may start as soon as the claim is met.
+    if s.borrowing == RECLAIM or (s.borrowing == IDLE and acted > 0):
+        return False
     if s.preempt == NEVER:
         return s.discipline != EASY
     return s.preempt == BY_ORDER and s.key in (SUBMIT, ESTIMATE, LEVEL) and acted == 0
@@ -124,8 +156,10 @@ def walk_queue(s, jobs):
     job = first_open(s)
     while job != NOBODY:
         if not start(s, jobs, job):
-            if s.discipline == STRICT:
+            if s.discipline == STRICT and s.num_tenants == 0:
                 return
+            if s.discipline == STRICT:
+                close_tenant(s, s.tenant[job])  # each tenant has a queue of its own
             s.exhausted[jobs[job].request_class] = 1
         job = first_open(s)
 
@@ -193,14 +227,24 @@ def lost_a_gpu(s, job):
 
 
 @compiled
+def is_to_be_paused(s, job):
+    """Return whether a candidate has lost a GPU, or its tenant has been granted as many as it may have."""
+    if lost_a_gpu(s, job):
+        return True
+    within = s.borrowing != NO_BORROWING or s.pass_gpus + s.width[job] <= s.pass_limit
+    return s.num_tenants > 0 and not within
+
+
+@compiled
 def keeps_its_gpus(s, job):
     """Grant a running job the GPUs it holds; return False if any is already granted."""
-    if lost_a_gpu(s, job):
+    if is_to_be_paused(s, job):
         return False
     slot = s.first_slot[job]
     while slot != NOBODY:
         grant_gpu(s, slot // MAX_SHARE, s.core_count[job])
         slot = s.next_slot[slot]
+    s.pass_gpus += s.width[job]
     return True
 
 
@@ -309,15 +353,21 @@ def settle_before(s, job, num_candidates, num_victims):
 
 
 @compiled
-def walk_grants(s, jobs, num_candidates):
-    """Grant GPUs in key order; return the numbers of granted queued jobs and of victims.
+def is_over_limit(s, jobs, job):
+    """Return whether a tenant's quota, or a pause at this instant, keeps a queued job from being granted GPUs."""
+    if s.num_tenants == 0:
+        return False
+    return s.pass_gpus + jobs[job].num_gpus > s.pass_limit or s.last_action_instant[job] == s.instant
+
+
+@compiled
+def walk_grants(s, jobs, num_candidates, num_granted, num_victims, given):
+    """Grant GPUs in key order; return the numbers of granted queued jobs, of victims, and of their GPUs.
 
     Granted jobs move from the queue to the list `granted`; jobs to be paused are listed in `victims`. Once no
-    queued job is left, a running job keeps its GPUs unless it has lost one.
+    queued job is left, a running job keeps its GPUs unless it has lost one. The lists are continued from the numbers
+    passed.
     """
-    num_granted = 0
-    num_victims = 0
-    given = 0
     closed = False
     job = first_open(s)
     while job != NOBODY:
@@ -325,9 +375,11 @@ def walk_grants(s, jobs, num_candidates):
         num_candidates, num_victims = settle_before(s, job, num_candidates, num_victims)
         # Under `strict` a running job that loses its GPUs counts as the first that cannot be granted.
         closed |= num_victims > before and s.discipline == STRICT
-        where, end = (NOBODY, given) if closed else grant(s, jobs, job, given)
+        refused = closed or is_over_limit(s, jobs, job)
+        where, end = (NOBODY, given) if refused else grant(s, jobs, job, given)
         if where != NOBODY:
             dequeue(s, jobs, job)
+            s.pass_gpus += jobs[job].num_gpus
             s.granted[num_granted] = job
             s.granted_from[num_granted] = where
             num_granted += 1
@@ -339,9 +391,11 @@ def walk_grants(s, jobs, num_candidates):
     # No queued job is left to ask: the remaining candidates keep their GPUs unless they lost one.
     first = num_victims
     for k in range(num_candidates):
-        if lost_a_gpu(s, s.candidates[k]):
+        if is_to_be_paused(s, s.candidates[k]):
             num_victims = add_victim(s, s.candidates[k], first, num_victims)
-    return num_granted, num_victims
+        else:
+            s.pass_gpus += s.width[s.candidates[k]]
+    return num_granted, num_victims, given
 
 
 @compiled
@@ -362,6 +416,12 @@ def has_its_cores(s, jobs, job, gpus, node):
 
 
 @compiled
+def may_start_there(s, jobs, job, gpus, node):
+    """Return whether a granted job whose GPUs are free may start: it has its cores, and its quota allows it."""
+    return has_its_cores(s, jobs, job, gpus, node) and may_take(s, jobs, job, jobs[job].num_gpus)
+
+
+@compiled
 def carry_out(s, jobs, num_granted, num_victims):
     """Pause the victims, then start granted jobs whose GPUs and cores are all free; the others stay queued."""
     # Granted jobs left the queue during the pass; those that cannot start yet stay queued.
@@ -373,7 +433,7 @@ def carry_out(s, jobs, num_granted, num_victims):
         job = s.granted[k]
         where = s.granted_from[k]
         gpus = s.gpus[where : where + jobs[job].num_gpus]
-        if all_free(s, gpus) and has_its_cores(s, jobs, job, gpus, where):
+        if all_free(s, gpus) and may_start_there(s, jobs, job, gpus, where):
             start_on(s, jobs, job, gpus, jobs[job].cores_each, where)
 
 
@@ -414,8 +474,86 @@ def walk_all(s, jobs):
         walk_queue(s, jobs)
         return
     open_gpus(s, num_candidates)
-    num_granted, num_victims = walk_grants(s, jobs, num_candidates)
+    num_granted, num_victims, _ = walk_grants(s, jobs, num_candidates, 0, 0, 0)
     carry_out(s, jobs, num_granted, num_victims)
+
+
+@compiled
+def start_up_to_heads(s, jobs):
+    """Start queued jobs in order, of each tenant up to its head, the first of its jobs that does not start."""
+    open_all(s)
+    job = first_open(s)
+    while job != NOBODY:
+        if not start(s, jobs, job):
+            s.tenant_head[s.tenant[job]] = job
+            close_tenant(s, s.tenant[job])
+        job = first_open(s)
+
+
+@compiled
+def gather_own(s, jobs, head):
+    """Collect the running jobs of the head's tenant that come after it, in order; return their number and GPUs."""
+    count = 0
+    gpus = 0
+    for k in range(s.num_active):
+        job = s.events[k]
+        if s.tenant[job] == s.tenant[head] and is_rival(s, jobs, head, job):
+            at = count
+            while at > 0 and queues.before(s.order, job, s.candidates[at - 1]):
+                s.candidates[at] = s.candidates[at - 1]
+                at -= 1
+            s.candidates[at] = job
+            count += 1
+            gpus += s.width[job]
+    return count, gpus
+
+
+@compiled
+def withdraw(s):
+    """Close the GPUs that were open to the jobs of one tenant only, before the next tenant's turn."""
+    for gpu in range(s.num_gpus):
+        if s.open[gpu] == DISPLACING:
+            s.open[gpu] = 0
+            s.room[DISPLACING - 1, s.gpu_node[gpu]] -= 1
+            s.core_room[DISPLACING - 1, s.gpu_node[gpu]] -= s.core_count[s.first_owner[gpu]] - 1.0
+    for level in range(s.num_levels):
+        s.refused[DISPLACING - 1, level] = s.num_gpus + 1
+
+
+@compiled
+def walk_tenants(s, jobs):
+    """Carry out one scheduling pass of a preemptive ranking in which no tenant's job is paused for another tenant's.
+
+    First jobs start in order as long as they fit. Then the tenants take turns, in the order of their heads: GPUs are
+    granted as in a pass without tenants, up to the quota, to the tenant's queued and running jobs. Last, with
+    borrowing, what may still start does.
+    """
+    start_up_to_heads(s, jobs)
+    num_granted, num_victims, given = 0, 0, 0
+    open_gpus(s, 0)
+    set_limits(s, jobs)
+    tenant = first_head(s)
+    while tenant != NOBODY:
+        open_tenant(s, tenant)
+        head = first_open(s)
+        while head != NOBODY and is_blocked(s, jobs, head):
+            s.exhausted[jobs[head].request_class] = 1
+            head = first_open(s)
+        if head != NOBODY:
+            num_candidates, gpus = gather_own(s, jobs, head)
+            s.pass_gpus = s.tenant_kept[tenant] - gpus
+            s.pass_limit = s.tenant_limit[tenant]
+            for k in range(num_candidates):
+                offer(s, s.candidates[k], DISPLACING)
+            num_granted, num_victims, given = walk_grants(
+                s, jobs, num_candidates, num_granted, num_victims, given
+            )
+            withdraw(s)
+        tenant = first_head(s)
+    s.pass_tenant = NOBODY
+    carry_out(s, jobs, num_granted, num_victims)
+    if s.borrowing != NO_BORROWING:
+        walk_queue(s, jobs)
 
 
 @compiled

@@ -10,12 +10,20 @@ from typing import NamedTuple
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NOBODY, PAUSING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    LOADING,
+    MAX_SHARE,
+    NO_BORROWING,
+    NOBODY,
+    PAUSING,
+    RESTARTING,
+)
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_free
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
 from gpu_cluster_gym.simulator.kernel.cluster.queues import loading_time, remaining_now
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_be_displaced_for, most_gpus, rest_of_quota
 
 EPS = 1e-6  # tolerance for sums of cores
 COST, SIZE, LEFT = range(3)  # of a set of jobs: total cost, number of jobs, total tie-breaker
@@ -29,6 +37,8 @@ class Pool(NamedTuple):
     left: tie-breaker of each job; among equal sets the one with the largest sum is taken.
     cores: cores of each node available without a pause; infinity if they do not matter.
     awaits: whether GPUs that pauses in flight will free may be taken.
+    most: maximum number of GPUs to take that are held neither by the pool nor by the tenant's pausing jobs.
+    tenant: whose GPUs these are to be.
     """
 
     offered: np.ndarray
@@ -36,6 +46,8 @@ class Pool(NamedTuple):
     left: np.ndarray
     cores: np.ndarray
     awaits: bool
+    most: int
+    tenant: int
 
 
 @compiled
@@ -48,6 +60,12 @@ def is_coming(s, gpu):
         and s.reserved_for[gpu] == NOBODY
         and s.num_jobs_on[gpu] <= 1
     )
+
+
+@compiled
+def is_own(s, pool, gpu):
+    """Return whether a pause in flight of a job of the pool's tenant will free a GPU."""
+    return is_coming(s, gpu) and s.tenant[s.first_owner[gpu]] == pool.tenant
 
 
 @compiled
@@ -130,16 +148,18 @@ def holding_nodes(s, jobs, job):
 
 
 @allocating
-def part_on(s, pool, node, wanted, victims, num_victims):
-    """Append the cheapest further victims that free `wanted` GPUs of a node.
+def part_on(s, pool, node, wanted, victims, num_victims, spare):
+    """Append the cheapest further victims that free `wanted` GPUs of a node, of which `spare` may be anybody's.
 
     Returns their number, cost, tie-breaker, and the number of GPUs that are not free yet; infinite cost if
     impossible.
     """
-    there, free = 0, 0
+    there, free, own = 0, 0, 0
     for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
         free += is_free(s, gpu)
         there += is_free(s, gpu) or (pool.awaits and is_coming(s, gpu))
+        own += pool.awaits and is_own(s, pool, gpu)
+    there = min(there - own, spare) + own
     for k in range(num_victims):
         there += held_on(s, pool, node, victims[k])
     offered, gpus = list_offers(s, pool, node, victims, num_victims)
@@ -153,29 +173,36 @@ def part_on(s, pool, node, wanted, victims, num_victims):
 
 
 @compiled
-def take_gpus(s, pool, node, wanted, victims, gpus):
-    """Write GPUs of a node: free ones, those that come free, then those of each victim; return their number."""
+def take_gpus(s, pool, node, wanted, victims, gpus, spare):
+    """Write GPUs of a node: free ones, those that come free, then those of each victim.
+
+    Return their number, and how many of the `spare` ones are left.
+    """
     count = 0
     first, end = s.node_first[node], s.node_first[node] + s.node_gpus[node]
     for gpu in range(first, end):
-        if count < wanted and is_free(s, gpu):
+        if count < wanted and spare > 0 and is_free(s, gpu):
             gpus[count] = gpu
             count += 1
+            spare -= 1
     for gpu in range(first, end):
         if count < wanted and pool.awaits and is_coming(s, gpu):
-            gpus[count] = gpu
-            count += 1
+            own = is_own(s, pool, gpu)
+            if own or spare > 0:
+                gpus[count] = gpu
+                count += 1
+                spare -= not own
     for victim in victims:
         for gpu in range(first, end):
             if count < wanted and s.first_owner[gpu] == victim and is_offered(s, pool, gpu):
                 gpus[count] = gpu
                 count += 1
-    return count
+    return count, spare
 
 
 @allocating
-def best_node(s, pool, able, wanted, each, victims, num_victims):
-    """Find the node on which `wanted` GPUs with `each` cores per GPU cost least.
+def best_node(s, pool, able, wanted, each, victims, num_victims, spare):
+    """Find the node on which `wanted` GPUs with `each` cores per GPU cost least, `spare` of them anybody's.
 
     Ties: fewest victims, then the largest tie-breaker, fewest GPUs to wait for, lowest index. Returns the node,
     or NOBODY, and the number of victims including the new ones, which are appended to the list.
@@ -186,7 +213,7 @@ def best_node(s, pool, able, wanted, each, victims, num_victims):
     for node in range(s.num_nodes):
         if not able[node] or s.node_gpus[node] < wanted:
             continue
-        size, cost, left, awaited = part_on(s, pool, node, wanted, found, num_victims)
+        size, cost, left, awaited = part_on(s, pool, node, wanted, found, num_victims, spare)
         if cost == np.inf or (best != NOBODY and (cost, size, -left, awaited) >= least):
             continue
         extra = wanted if pool.awaits else 0
@@ -207,13 +234,15 @@ def find_room(s, pool, able, wanted, each, victims, gpus):
     memory = np.inf
     num_victims, count = 0, 0
     largest = largest_of(s, able)
+    spare = pool.most
     while count < wanted:
         part = min(wanted - count, largest)
-        node, num_victims = best_node(s, pool, able, part, each, victims, num_victims)
+        node, num_victims = best_node(s, pool, able, part, each, victims, num_victims, spare)
         if node == NOBODY:
             return -1, memory
         able[node] = False
-        count += take_gpus(s, pool, node, part, victims[:num_victims], gpus[count:])
+        taken, spare = take_gpus(s, pool, node, part, victims[:num_victims], gpus[count:], spare)
+        count += taken
         memory = min(memory, s.node_memory[node])
     return num_victims, memory
 
@@ -277,11 +306,11 @@ def cores_to_serve(s, each):
 
 
 @allocating
-def offered_of(s, candidates):
-    """Return for each arrived job whether it is among the candidates."""
+def offered_of(s, candidates, job):
+    """Return for each arrived job whether it is among the candidates, and may be paused for a job (NOBODY: any)."""
     offered = np.zeros(s.num_arrived, np.bool_)
-    for job in candidates:
-        offered[job] = True
+    for candidate in candidates:
+        offered[candidate] = job == NOBODY or may_be_displaced_for(s, candidate, job)
     return offered
 
 
@@ -297,7 +326,9 @@ def room_for(states, e, jobs, job, candidates, cost, gpus):
     for candidate in candidates:
         left[candidate] = remaining_now(s, jobs, candidate)
     each = cores_of_servers(s.servers[job], s.workers[job], s.width[job])
-    pool = Pool(offered_of(s, candidates), cost, left, cores_to_serve(s, each), False)
+    most = most_gpus(s, jobs, job)
+    cores = cores_to_serve(s, each)
+    pool = Pool(offered_of(s, candidates, job), cost, left, cores, False, most, s.tenant[job])
     able = holding_nodes(s, jobs, job)
     return find_room(s, pool, able, jobs[job].num_gpus, each, s.victims, gpus)
 
@@ -410,7 +441,27 @@ def wait_of(s, jobs, job):
         able[best] = False
         latest = max(latest, least)
         missing -= part
-    return latest
+    return max(latest, wait_for_quota(s, jobs, job))
+
+
+@allocating
+def wait_for_quota(s, jobs, job):
+    """Return the estimated seconds until a job is within its tenant's quota; 0 with borrowing."""
+    excess = jobs[job].num_gpus - most_gpus(s, jobs, job)
+    if excess <= 0 or s.num_tenants == 0 or s.borrowing != NO_BORROWING:
+        return 0.0
+    ends, gpus = np.empty(s.num_active), np.empty(s.num_active, np.int64)
+    count = 0
+    for k in range(s.num_active):
+        other = s.events[k]
+        if s.tenant[other] == s.tenant[job] and s.width[other] > 0 and s.phase[other] != RESTARTING:
+            ends[count], gpus[count] = ends_in(s, jobs, other), s.width[other]
+            count += 1
+    for at in np.argsort(ends[:count]):
+        excess -= gpus[at]
+        if excess <= 0:
+            return ends[at]
+    return np.inf
 
 
 @entry
@@ -436,7 +487,11 @@ def first_blocked(states, e, jobs, some):
         return NOBODY, least, np.inf
     for gpu in range(s.num_gpus):
         job = s.reserved_for[gpu]
-        if job >= 0 and comes_before(effort_of(s, jobs, job), job, least, first):
+        if (
+            job >= 0
+            and s.tenant[job] == s.tenant[first]
+            and comes_before(effort_of(s, jobs, job), job, least, first)
+        ):
             return NOBODY, least, np.inf
     return first, least, wait_of(s, jobs, first)
 
@@ -448,7 +503,8 @@ def room_by_one(states, e, jobs, order, candidates, gpus):
     The first suitable candidate is taken. The GPUs are written, the candidate's first.
     """
     s = states[e]
-    pool = Pool(offered_of(s, candidates), np.zeros(1), np.zeros(1), cores_to_serve(s, 1.0), False)
+    offered, cores = offered_of(s, candidates, NOBODY), cores_to_serve(s, 1.0)
+    pool = Pool(offered, np.zeros(1), np.zeros(1), cores, False, s.num_gpus, NOBODY)
     s.exhausted[: s.num_classes] = 0
     for job in order:
         request_class, each = (
@@ -458,6 +514,8 @@ def room_by_one(states, e, jobs, order, candidates, gpus):
         if s.last_action_instant[job] == s.instant or s.exhausted[request_class]:
             continue
         for victim in candidates:
+            if not may_be_displaced_for(s, victim, job):
+                continue
             node = node_freed(s, jobs, pool, job, victim, each)
             if node != NOBODY:
                 take_with(s, pool, node, victim, gpus)
@@ -487,6 +545,9 @@ def frees(s, pool, node, victim, wanted, each):
     """Return whether pausing a victim leaves `wanted` GPUs of a node free, with `each` cores per GPU for servers."""
     held = held_on(s, pool, node, victim)
     if held == 0 or held + s.free[node] < wanted:
+        return False
+    # The victim is of the job's own tenant.
+    if s.num_tenants > 0 and wanted - held > rest_of_quota(s, s.tenant[victim]):
         return False
     gained = held * (s.core_count[victim] - 1)
     return each == 0 or pool.cores[node] + gained + EPS >= each * wanted

@@ -9,6 +9,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, ROUNDING
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_begin
 from gpu_cluster_gym.simulator.kernel.union.seats import is_oom_prone
 
 NO, MEMORY, ALL = range(3)  # beside a group: too little memory, enough memory, enough memory and cores
@@ -162,7 +163,7 @@ def may_join(states, e, jobs, order, knows_memory, group_of, found):
         job = order[k]
         if not 0 < jobs[job].num_gpus <= largest:
             continue
-        if is_oom_prone(s, job) or s.last_action_instant[job] == s.instant:
+        if is_oom_prone(s, job) or s.last_action_instant[job] == s.instant or not may_begin(s, jobs, job):
             continue
         count_seats(s, jobs, job, left, group_of, gpus, seats)
         for group in range(found.shape[1]):

@@ -8,6 +8,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.events import next_event, next_tic
 from gpu_cluster_gym.simulator.kernel.cluster.layout import QUEUED, ROUNDING, RUNNING, WEIGHTED
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node
 from gpu_cluster_gym.simulator.kernel.cluster.queues import MIN_REMAINING_S, MIN_REMAINING_SHARE, attained_now
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import begin_search
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import (
     MIN_RUN_S,
     clear,
@@ -154,6 +155,7 @@ def pays_on(s, jobs, cache, job, node, effort, least):
 
     It does not where no job has `least` seconds left, or where all together hold too few GPUs.
     """
+    begin_search(s, job)
     most, gpus = note_who_may_be_displaced(s, jobs, node, effort)
     wanted = jobs[job].num_gpus
     end = clear(s, node, wanted, 0) if most >= least and s.free[node] + gpus >= wanted else -1
@@ -170,6 +172,8 @@ def pays_on(s, jobs, cache, job, node, effort, least):
 @compiled
 def all_hopeless(s, jobs, cache):
     """Return whether no request class has a job that displaces others; all first jobs are cached, and none fits."""
+    if s.num_tenants > 0:
+        return False  # what is cached knows no tenants
     sort_ends(s, jobs, cache)
     for request_class in range(s.num_classes):
         first = s.queue[s.queue_start[request_class]]

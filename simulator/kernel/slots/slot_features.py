@@ -31,6 +31,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     remaining_now,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, largest_memory
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_begin
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import (
     MIN_RUN_S,
     displace,
@@ -92,6 +93,8 @@ def fits(s, jobs, cache, job):
     """Return whether a job fits, searching nodes only for the first job of each request class."""
     if jobs[job].num_gpus == 0:
         return place(s, jobs, job)
+    if not may_begin(s, jobs, job):  # the cache is of GPUs alone
+        return False
     request_class = jobs[job].request_class
     if cache.fit[request_class] == UNKNOWN:
         cache.fit[request_class] = find_fit(s, jobs, cache, job)
@@ -228,6 +231,8 @@ def victims_for(s, jobs, cache, job, effort):
     # No victim has more time left than the job needs, or a job of its class that needs no more found none.
     if wanted == 0 or cache.max_remaining <= effort or effort >= cache.hopeless[jobs[job].request_class]:
         return 0
+    if s.num_tenants > 0:
+        return find_victims(s, jobs, job)
     if not cache.are_listed:
         list_holders(s, cache)
     if wanted <= largest_node(s, jobs, job):

@@ -15,6 +15,7 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on, is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_take_these, most_gpus
 from gpu_cluster_gym.simulator.kernel.union.estimates import left_on_fastest
 from gpu_cluster_gym.simulator.kernel.union.job_shapes import (
     MAX_NAMED_GPUS,
@@ -92,6 +93,7 @@ def find_cheapest_seats(s, jobs, m, job, as_asked):
     m.no_seat_at_read[job] = m.num_reads
     if since >= m.last_change or not find_seats(s, jobs, m, job, since):
         return False
+    most = most_gpus(s, jobs, job)
     find_shapes(s, jobs, m, job)
     best_cost, best_empty = np.inf, 0
     for place in range(num_places(s, jobs, m, job)):
@@ -101,13 +103,15 @@ def find_cheapest_seats(s, jobs, m, job, as_asked):
         rank_gpus(m, count)
         empty = count_empty(m, count)
         for shape in range(m.num_shapes):
+            if m.shape_workers[shape] > most:
+                continue
             if as_asked and not has_requested_cores(s, jobs, m, job, shape, count):
                 continue
             cost = placement_cost(s, jobs, m, job, shape, count, best_cost)
             if cost < best_cost or (cost == best_cost < np.inf and empty < best_empty):
                 best_cost, best_empty = cost, empty
                 note_placement(jobs, m, job, m.ranked[: m.shape_workers[shape]], m.shape_servers[shape])
-    if best_cost < np.inf:
+    if best_cost < np.inf or most < s.num_gpus:
         m.no_seat_at_read[job] = 0
     return best_cost < np.inf
 
@@ -174,6 +178,8 @@ def find_best_move(s, jobs, m, job, best_gain):
             count = list_gpus(s, m, place)
             if workers > count or not choose_for_move(s, jobs, m, job, shape, count):
                 continue
+            if not may_take_these(s, jobs, job, m.chosen[:workers]):
+                continue
             slow = slowest_type_chosen(s, jobs, m, job, workers)
             there = remaining * m.shape_time[shape] * slow * (1 + m.gpu_price * workers)
             gain = stay - there - restart + m.relief * relief
@@ -199,7 +205,7 @@ def compare_spanning(s, jobs, m, job, stay, best_gain):
         workers, slow = choose_own_node(s, m, job), 1.0
     time = relative_time(jobs, job, workers, jobs[job].servers) * slow
     gain = stay - left_on_fastest(s, jobs, m, job) * time * (1 + m.gpu_price * workers)
-    if gain > best_gain:
+    if gain > best_gain and may_take_these(s, jobs, job, m.chosen[:workers]):
         best_gain = gain
         note_placement(jobs, m, job, m.chosen[:workers], jobs[job].servers)
     return best_gain

@@ -205,7 +205,7 @@ def divide_cores(s, jobs, m):
     change_cores(s, m, False, True)
     if m.num_moves > 0:
         return True
-    found = throttle_one(s, jobs, m)
+    found = throttle_one(s, jobs, m, 1.0)
     m.has_divided = not found
     return found
 

@@ -18,6 +18,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
 from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import TIME_MARGIN_S
 from gpu_cluster_gym.simulator.kernel.cluster.plan import PAUSE, propose
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_of_servers
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import most_gpus
 from gpu_cluster_gym.simulator.kernel.rankings.room import (
     Pool,
     cheapest,
@@ -166,11 +167,14 @@ def hold_weight(m):
 
 
 @compiled
-def choose_freed_gpus(m, place_gpus, workers, num_victims):
-    """Choose the GPUs of a place that a job would get, those with a seat first; return its slowdown there."""
+def choose_freed_gpus(s, m, place_gpus, workers, num_victims):
+    """Choose the GPUs of a place that a job would get, those with a seat first; return its slowdown there.
+
+    With tenants those of the victims come first, since the others count against the quota.
+    """
     count = 0
     slow = 0.0
-    for with_seat in (True, False):
+    for with_seat in (s.num_tenants == 0, s.num_tenants > 0):
         for gpu in place_gpus:
             has_seat = m.slowdown[gpu] < np.inf
             if count == workers or has_seat != with_seat:
@@ -212,7 +216,7 @@ def can_displace_any(s, jobs, m, job):
     m.exclusive = must_be_exclusive(s, job)
     for k in range(s.num_active):
         other = s.events[k]
-        if may_be_evicted(m, job, other) and pause_opens_seat(s, jobs, m, job, other):
+        if may_be_evicted(s, m, job, other) and pause_opens_seat(s, jobs, m, job, other):
             return True
     return False
 
@@ -239,7 +243,7 @@ def displacement_gain(s, jobs, m, job, shape, wanted, count, num_candidates):
     num_victims, held_s = choose_victims(s, jobs, m, wanted, num_candidates, time * m.own_left_s)
     if num_victims == 0:
         return -np.inf, 0, 0.0
-    slow = choose_freed_gpus(m, m.place_gpus[:count], workers, num_victims)
+    slow = choose_freed_gpus(s, m, m.place_gpus[:count], workers, num_victims)
     own_pause = jobs[job].pause_s if s.phase[job] == RUNNING else 0.0
     own_s = max(longest_pause(jobs, m, num_victims), own_pause) + time * slow * m.own_left_s
     gain = (
@@ -274,11 +278,13 @@ def find_best_displacement(s, jobs, m, job, ends, best_gain):
     elif ends == np.inf:
         m.unaided_end_s, m.unaided_start_s = end_without_pauses(s, jobs, m, job)
     best_shape = 0
+    most_seats = most_gpus(s, jobs, job)
     for place in range(num_places(s, jobs, m, job)):
         count = list_gpus(s, m, place)
         num_seats = 0
         for k in range(count):
             num_seats += m.slowdown[m.place_gpus[k]] < np.inf
+        num_seats = min(num_seats, most_seats)
         num_candidates = list_candidates(m, count)
         num_freed, max_freed, max_left = 0, 0, 0.0
         for k in range(num_candidates):
@@ -327,10 +333,12 @@ def find_multi_node_displacement(s, jobs, m, job):
     offered, cost = np.zeros(s.num_arrived, np.bool_), np.zeros(s.num_arrived)
     for k in range(s.num_active):
         other = s.events[k]
-        offered[other] = may_be_evicted(m, job, other) and is_alone(s, other)
+        offered[other] = may_be_evicted(s, m, job, other) and is_alone(s, other)
         cost[other] = victim_cost(s, jobs, m, other, m.left_s[job], min(s.width[other] / wanted, 1.0))
     each = cores_of_servers(s.servers[job], s.workers[job], s.width[job])
-    pool = Pool(offered, cost, m.left_s, cores_to_serve(s, each), False)
+    pool = Pool(
+        offered, cost, m.left_s, cores_to_serve(s, each), False, most_gpus(s, jobs, job), s.tenant[job]
+    )
     count = find_room(s, pool, holding_nodes(s, jobs, job), wanted, each, m.victims, m.chosen)[0]
     if count <= 0:
         return 0.0

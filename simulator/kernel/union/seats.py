@@ -21,6 +21,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, R
 from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_be_displaced_for
 from gpu_cluster_gym.simulator.kernel.union.job_shapes import (
     CORE_EPS,
     MAX_NAMED_GPUS,
@@ -305,9 +306,9 @@ def slowdown_without(s, jobs, m, job, gpu, evicted):
 
 
 @compiled
-def may_be_evicted(m, job, other):
-    """Return whether an active job may be paused for another: it has longer to go, and has run for `settled`."""
-    return m.evictable_s[other] > m.own_left_s and other != job
+def may_be_evicted(s, m, job, other):
+    """Return whether an active job may be paused for another: longer to go, has run for `settled`, of its tenant."""
+    return m.evictable_s[other] > m.own_left_s and other != job and may_be_displaced_for(s, other, job)
 
 
 @compiled
@@ -337,7 +338,7 @@ def note_opening(s, jobs, m, job, gpu):
         if not fits_without(s, jobs, m, job, gpu, other):
             continue
         first_end = min(first_end, m.left_s[other])
-        if m.left_s[other] > max_left and may_be_evicted(m, job, other):
+        if m.left_s[other] > max_left and may_be_evicted(s, m, job, other):
             max_left = m.left_s[other]
             m.victim_on[gpu] = other
             m.slowdown_after[gpu] = slowdown_without(s, jobs, m, job, gpu, other)

@@ -1,0 +1,216 @@
+"""Can single moves be learned from? Gain and noise of moves that deviate from the constants' own choices.
+
+`python -m benchmarks.room_moves [--workload NAME ...] [--windows 8] [--decisions 8] [--futures 16] [--write]`
+plays training windows by the constants of each workload, or by `union` where none were searched. At some decisions the
+moves listed are compared with the rule's own choice in imagined futures, which draw run times from their estimates and
+have no arrivals. The best of them, and another at random, are then made once in the true future of the window, after
+which the rule goes on to the end. All in job-seconds, without discount.
+
+A winner is a best move whose imagined gain exceeds two standard errors. Samples: how many futures show its gain to be
+above 0 by two standard errors, (2 x noise / gain)^2, true or imagined. The correlation is between the imagined and the
+true gains of all moves tried: without it, imagined futures do not say what pays in the true one.
+
+`--write` keeps the results in docs/room_moves.csv, beside those of other workloads, and updates the table in
+docs/room.md.
+"""
+
+import argparse
+import copy
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+
+from benchmarks.room import ROOT, rule_of
+from benchmarks.table import fill
+from gpu_cluster_gym.envs.moves import MovesEnv
+from gpu_cluster_gym.evaluation.stopping import until_parent_ends
+from gpu_cluster_gym.workloads import names as workload_names
+
+FILE, MARK, PAGE = "room_moves", "room for moves", "room"
+
+
+class Tried(NamedTuple):
+    """A move in imagined futures and in the true one, job-seconds.
+
+    best: whether it was the best of its list. gain, noise: mean over imagined futures, and their standard deviation.
+    """
+
+    kind: str
+    best: bool
+    gain: float
+    noise: float
+    futures: int
+    true_gain: float
+
+    @property
+    def wins(self) -> bool:
+        """Whether it is the best of its list and its imagined gain exceeds two standard errors."""
+        return self.best and self.gain > 2 * self.noise / math.sqrt(self.futures)
+
+
+class Row(NamedTuple):
+    """Moves of a workload; see the text of this module.
+
+    decisions: at which moves were compared. winners: and kinds: their number, and the most frequent kinds.
+    """
+
+    workload: str
+    decisions: int
+    winners: int
+    kinds: str
+    gain: float
+    true_gain: float
+    noise: float
+    true_noise: float
+    samples: float
+    true_samples: float
+    correlation: float
+
+
+def tried_in(
+    workload: str, scenario: dict[str, Any], window: int, count: int, decisions: int, futures: int
+) -> list[Tried]:
+    """Return the moves tried in a training window, one of `count`, at `decisions` evenly spaced decisions."""
+    choices: dict[str, Any] = {"default_weights": vars(rule_of(workload)), "futures": futures, "tau_s": None}
+    env = MovesEnv(scenario, workload=workload, count=count, **choices)
+    env.reset(options={"window": env.windows[window]})
+    own_s, steps = to_the_end(copy.deepcopy(env))
+    at = set(np.linspace(0, steps - 1, decisions, dtype=int).tolist())
+    rng, found = np.random.default_rng(window), []
+    for number in range(steps):
+        if number in at:
+            found += list(tried_at(env, own_s, futures, rng))
+        env.step(own_move(env))
+    return found
+
+
+def own_move(env: MovesEnv) -> int:
+    """Return the rule's own choice."""
+    return int(env.batch.lists["own"][0])
+
+
+def to_the_end(env: MovesEnv) -> tuple[float, int]:
+    """Play the rule's own choices to the end; return the job-seconds of the episode and the number of steps."""
+    steps = 0
+    while not env.batch.over[0]:
+        env.step(own_move(env))
+        steps += 1
+    return float(env.batch.states["present_seconds"][0]), steps
+
+
+def tried_at(env: MovesEnv, own_s: float, futures: int, rng: np.random.Generator) -> Iterator[Tried]:
+    """Yield the best move of a list in imagined futures, and another at random, each made in the true future."""
+    gains = env.batch.advantages_s()[0]
+    listed = env.batch.lists[0]
+    others = [k for k in range(min(int(listed["num"]), len(gains))) if k != own_move(env)]
+    if not others:
+        return
+    best = max(others, key=lambda k: gains[k])
+    another = [int(rng.choice(rest))] if (rest := [k for k in others if k != best]) else []
+    noises = {k: noise_of(listed, k) for k in (best, *another)}
+    kinds = {k: env.batch.moves(0)[k].kind for k in noises}
+    for k, noise in noises.items():
+        deviating = copy.deepcopy(env)
+        deviating.step(k)
+        true_gain = own_s - to_the_end(deviating)[0]
+        yield Tried(kinds[k], k == best, float(gains[k]), noise, futures, true_gain)
+
+
+def noise_of(listed: Any, k: int) -> float:
+    """Return the standard deviation of a move's advantage between imagined futures."""
+    count, total = int(listed["num_futures"][k]), float(listed["advantage_sum"][k])
+    squares = float(listed["advantage_squares"][k]) - total**2 / max(count, 1)
+    return math.sqrt(max(squares, 0.0) / max(count - 1, 1))
+
+
+def row_of(workload: str, found: Sequence[Tried]) -> Row:
+    """Return the row of a workload; figures of winners are NaN without any."""
+    winners = [each for each in found if each.wins]
+    kinds = ", ".join(
+        f"{kind} {count}" for kind, count in Counter(each.kind for each in winners).most_common(3)
+    )
+    gain, true_gain = (mean([getattr(each, name) for each in winners]) for name in ("gain", "true_gain"))
+    noise = math.sqrt(mean([each.noise**2 for each in winners]))
+    true_noise = float(np.std([each.true_gain for each in winners], ddof=1)) if len(winners) > 1 else math.nan
+    pairs = np.array([(each.gain, each.true_gain) for each in found]).T
+    varies = len(found) > 2 and bool((pairs.std(axis=1) > 0).all())
+    correlation = float(np.corrcoef(pairs)[0, 1]) if varies else math.nan
+    samples, true_samples = ((2 * each / gain) ** 2 for each in (noise, true_noise))
+    decisions = sum(each.best for each in found)
+    return Row(
+        workload,
+        decisions,
+        len(winners),
+        kinds,
+        gain,
+        true_gain,
+        noise,
+        true_noise,
+        samples,
+        true_samples,
+        correlation,
+    )
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean; NaN without values."""
+    return float(np.mean(values)) if len(values) else math.nan
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Return the lines of the table."""
+    heading = ["workload", "decisions", "winners", "kinds", "gain", "true gain", "noise", "true noise"]
+    heading += ["samples", "true samples", "correlation"]
+    lines = [f"| {' | '.join(heading)} |", f"|{'---|' * len(heading)}"]
+    for each in rows:
+        seconds = (f"{value:,.0f}" for value in each[4:10])
+        words = (each.workload, str(each.decisions), str(each.winners), each.kinds)
+        lines.append(f"| {' | '.join((*words, *seconds, f'{each.correlation:.2f}'))} |")
+    return lines
+
+
+def kept(root: Path) -> list[Row]:
+    """Return the rows of docs/room_moves.csv; none without the file."""
+    file = root / "docs" / f"{FILE}.csv"
+    if not file.is_file():
+        return []
+    found = pd.read_csv(file, keep_default_na=False, na_values={name: [""] for name in Row._fields[4:]})
+    return [Row(*each) for each in found[list(Row._fields)].itertuples(index=False)]
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Simulate, print the table, and write it if asked."""
+    known = workload_names()
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
+    parser.add_argument("--workload", nargs="+", choices=known, default=known, help="default: all")
+    parser.add_argument("--windows", type=int, default=8, help="training windows per workload")
+    parser.add_argument("--decisions", type=int, default=8, help="decisions per window")
+    parser.add_argument("--futures", type=int, default=16, help="imagined futures of each move")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the windows")
+    parser.add_argument("--processes", type=int, default=1, help="number of processes")
+    parser.add_argument("--write", action="store_true", help="update docs/room_moves.csv and docs/room.md")
+    parser.add_argument("--root", type=Path, default=ROOT, help="folder with docs/")
+    chosen = parser.parse_args(args)
+    rows = kept(chosen.root) if chosen.write else []
+    budget, scenario = (chosen.windows, chosen.decisions, chosen.futures), {"seed": chosen.seed}
+    for name in chosen.workload:
+        tasks = (delayed(tried_in)(name, scenario, window, *budget) for window in range(chosen.windows))
+        found = Parallel(chosen.processes, batch_size=1, **until_parent_ends())(tasks)
+        row = row_of(name, [each for part in found for each in part])
+        rows = [each for each in rows if each.workload != name] + [row]
+        rows.sort(key=lambda each: known.index(each.workload))
+        print("\n".join(table([row])), flush=True)
+        if chosen.write:
+            pd.DataFrame(rows).to_csv(chosen.root / "docs" / f"{FILE}.csv", index=False)
+            fill(chosen.root / "docs" / f"{PAGE}.md", MARK, table(rows))
+
+
+if __name__ == "__main__":
+    main()

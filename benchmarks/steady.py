@@ -1,0 +1,135 @@
+"""Loads, waits and ends of steady windows over cluster sizes, loads, lengths and caps: `python -m benchmarks.steady`.
+
+The standard, `philly_steady`, follows a rule in which no agent has part: under the best published policy, waiting is at
+least a quarter of mean JCT (mean over windows), and little of the counted work ends after the last arrival.
+
+`--windows N` of each seed. `--plot FILE` draws mean JCT and slowdown over the load instead, policies as lines.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.workloads import Scenario, Workload, named, windows
+
+POLICIES = ("fifo_strict", "fifo", "easy", "sjf", "las", "srtf", "xion_threshold")
+PUBLISHED = ("sjf", "las", "srtf", "xion_threshold")
+SEEDS = (0, 1)
+DAY_S = 86_400.0
+CLUSTERS, LOADS = ("8x8", "16x8", "32x8"), (0.9, 1.0, 1.15)
+DAYS, CAPS = ((2.0, 5.0, 5.0), (7.0, 3.0, 14.0), (7.0, 7.0, 14.0)), (2.0, 5.0, None)
+
+
+class Measured(NamedTuple):
+    """Means over windows of a policy: mean JCT, s, waiting over JCT, slowdown, share of work after the last arrival."""
+
+    jct_s: float
+    waiting: float
+    slowdown: float
+    late: float
+
+
+def measured(loads: Sequence[Workload], policy: str) -> Measured:
+    """Simulate a policy on steady windows."""
+    rows = []
+    for load in loads:
+        results = load.results(run(baselines.make(baselines.load(policy)), load.episode()))
+        jct_s, gpus = results["jct_s"], results["num_gpus"]
+        late_s = (results["finish_s"] - load.jobs["submit_s"][-1]).clip(lower=0.0)
+        rows.append(
+            (
+                jct_s.mean(),
+                results["wait_s"].mean() / jct_s.mean(),
+                (jct_s / results["run_s"].clip(lower=SLOWDOWN_THRESHOLD_S)).clip(lower=1.0).mean(),
+                (np.minimum(late_s, results["run_s"]) * gpus).sum() / (results["run_s"] * gpus).sum(),
+            )
+        )
+    return Measured(*np.mean(rows, axis=0))
+
+
+def sweep(count: int) -> Iterator[str]:
+    """Yield a line for each setting."""
+    yield "| cluster | load | days | cap, days | best | waiting | FIFO / best | slowdown, FIFO and best | late work |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for cluster in CLUSTERS:
+        for days in DAYS:
+            for cap in CAPS:
+                for load in LOADS:
+                    yield line(cluster, load, days, cap, count)
+
+
+def line(cluster: str, load: float, days: tuple[float, float, float], cap: float | None, count: int) -> str:
+    """Return the line of a setting."""
+    warm, counted, after = days
+    scenario = Scenario(
+        cluster=cluster,
+        physics="exclusive",
+        steady_load=load,
+        warm_days=warm,
+        counted_days=counted,
+        after_days=after,
+        max_duration=None if cap is None else cap * DAY_S,
+    )
+    loads = windows_of(scenario, count)
+    found = {name: measured(loads, name) for name in ("fifo", *PUBLISHED)}
+    best = min(PUBLISHED, key=lambda name: found[name].jct_s)
+    top, fifo = found[best], found["fifo"]
+    lengths = "+".join(f"{each:g}" for each in days)
+    return (
+        f"| {cluster} | {load:g} | {lengths} | {cap or 'none'} | {best} | {top.waiting:.2f} | "
+        f"{fifo.jct_s / top.jct_s:.2f} | {fifo.slowdown:.1f}, {top.slowdown:.2f} | {top.late:.2f} |"
+    )
+
+
+def windows_of(scenario: Scenario, count: int) -> list[Workload]:
+    """Return validation windows of both seeds."""
+    return [load for seed in SEEDS for load in windows(replace(scenario, seed=seed), "validation", count)]
+
+
+def draw(file: Path, count: int) -> None:
+    """Draw mean JCT and slowdown of the policies over the load of `philly_steady`."""
+    from matplotlib.figure import Figure
+
+    loads = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
+    found = {
+        name: [
+            measured(windows_of(replace(named("philly_steady"), steady_load=load), count), name)
+            for load in loads
+        ]
+        for name in POLICIES
+    }
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for name, points in found.items():
+        left.plot(loads, [each.jct_s / 3600 for each in points], marker="o", label=name)
+        right.plot(loads, [each.slowdown for each in points], marker="o", label=name)
+    left.set(xlabel="offered load", ylabel="mean JCT, h", yscale="log")
+    right.set(xlabel="offered load", ylabel="mean bounded slowdown", yscale="log")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside right center", frameon=False)
+    figure.savefig(file, dpi=150)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Print the sweep, or draw the curves."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--windows", type=int, default=8, help="validation windows of each seed")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw mean JCT and slowdown over the load")
+    chosen = parser.parse_args(args)
+    if chosen.plot:
+        draw(chosen.plot, chosen.windows)
+        return 0
+    for each in sweep(chosen.windows):
+        print(each, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

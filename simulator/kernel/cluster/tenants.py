@@ -1,0 +1,190 @@
+"""Tenants: which GPUs each holds, and whether its quota lets a job start.
+
+A tenant's quota is the number of GPUs that are guaranteed to it. It holds the GPUs of its active jobs, each of which
+counts a shared GPU in full, and the free GPUs that are reserved for its jobs. A job within the quota may always start.
+Beyond it,
+
+    none              no job starts
+    idle, reclaim     a job starts on free GPUs for which no other tenant has a claim
+
+where a tenant's claim is the number of GPUs that its queued jobs request, each of which alone fits into the rest of
+its quota, up to that rest. `reclaim.py` takes borrowed GPUs back. docs/tenants.md has the rules.
+"""
+
+from gpu_cluster_gym.simulator.kernel._compile import compiled
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    MAX_SHARE,
+    NO_BORROWING,
+    NOBODY,
+    PAUSING,
+)
+
+
+@compiled
+def rest_of_quota(s, tenant):
+    """Return the guaranteed GPUs that a tenant does not hold."""
+    return max(s.quota[tenant] - s.tenant_gpus[tenant], 0)
+
+
+@compiled
+def sum_of_claims(s, jobs, but):
+    """Return the GPUs that the queued jobs of all tenants except one claim within their quotas."""
+    for tenant in range(s.num_tenants):
+        s.tenant_left[tenant] = 0
+    for request_class in range(s.num_classes):
+        size = s.queue_size[request_class]
+        if size == 0:
+            continue
+        job = s.queue[s.queue_start[request_class]]
+        tenant, wanted = s.tenant[job], jobs[job].num_gpus
+        if tenant != but and wanted <= rest_of_quota(s, tenant):
+            s.tenant_left[tenant] += wanted * size
+    total = 0
+    for tenant in range(s.num_tenants):
+        total += min(s.tenant_left[tenant], rest_of_quota(s, tenant))
+    return total
+
+
+@compiled
+def may_take(s, jobs, job, more):
+    """Return whether a job's tenant may hold `more` GPUs in addition, for this job."""
+    if s.num_tenants == 0 or more <= 0:
+        return True
+    tenant = s.tenant[job]
+    if s.tenant_gpus[tenant] + more <= s.quota[tenant]:
+        return True
+    if s.borrowing == NO_BORROWING:
+        return False
+    return s.num_free - sum_of_claims(s, jobs, tenant) >= more
+
+
+@compiled
+def most_gpus(s, jobs, job):
+    """Return the most GPUs that a job's tenant may hold in addition, for this job; all without tenants."""
+    if s.num_tenants == 0:
+        return s.num_gpus
+    most = rest_of_quota(s, s.tenant[job])
+    if s.borrowing == NO_BORROWING:
+        return most
+    return max(most, s.num_free - sum_of_claims(s, jobs, s.tenant[job]))
+
+
+@compiled
+def may_begin(s, jobs, job):
+    """Return whether a queued job may take free GPUs: its quota allows it, and it was not paused at this instant."""
+    return s.num_tenants == 0 or (
+        s.last_action_instant[job] != s.instant and may_take(s, jobs, job, jobs[job].num_gpus)
+    )
+
+
+@compiled
+def added_gpus(s, job, gpus):
+    """Return how many of these GPUs neither the job holds nor, by pausing jobs, its tenant."""
+    count = 0
+    for gpu in gpus:
+        holder = s.first_owner[gpu]
+        of_tenant = holder != NOBODY and s.phase[holder] == PAUSING and s.tenant[holder] == s.tenant[job]
+        count += not of_tenant and holder != job
+    return count
+
+
+@compiled
+def may_take_these(s, jobs, job, gpus):
+    """Return whether a job's tenant may hold these GPUs; those of its own pausing jobs are handed over."""
+    return s.num_tenants == 0 or may_take(s, jobs, job, added_gpus(s, job, gpus))
+
+
+@compiled
+def is_borrower(s, tenant):
+    """Return whether a tenant holds more GPUs than are guaranteed to it."""
+    return s.tenant_gpus[tenant] > s.quota[tenant]
+
+
+@compiled
+def may_be_displaced_for(s, victim, job):
+    """Return whether a running job may be paused for another: no tenant's job is paused for another tenant's."""
+    return s.num_tenants == 0 or s.tenant[victim] == s.tenant[job]
+
+
+@compiled
+def begin_search(s, job):
+    """Restrict a search for the victims of a job to its tenant's jobs, and the free GPUs to the rest of its quota."""
+    if s.num_tenants > 0:
+        s.pass_tenant = s.tenant[job]
+        s.free_limit = rest_of_quota(s, s.tenant[job])
+
+
+@compiled
+def open_tenant(s, tenant):
+    """Begin a pass over the request classes of one tenant; all others are exhausted."""
+    s.pass_tenant = tenant
+    for request_class in range(s.num_classes):
+        s.exhausted[request_class] = s.class_tenant[request_class] != tenant
+
+
+@compiled
+def close_tenant(s, tenant):
+    """Exhaust the request classes of a tenant."""
+    for request_class in range(s.num_classes):
+        if s.class_tenant[request_class] == tenant:
+            s.exhausted[request_class] = 1
+
+
+@compiled
+def is_of_pass(s, request_class):
+    """Return whether a request class belongs to the tenant of the pass, or the pass is one of all tenants."""
+    return s.pass_tenant == NOBODY or s.class_tenant[request_class] == s.pass_tenant
+
+
+@compiled
+def first_head(s):
+    """Return the tenant whose head comes first, and forget that head; NOBODY if no tenant has one."""
+    first = NOBODY
+    for tenant in range(s.num_tenants):
+        head = s.tenant_head[tenant]
+        if head == NOBODY:
+            continue
+        other = s.tenant_head[first] if first != NOBODY else NOBODY
+        if other == NOBODY or (s.order[head], head) < (s.order[other], other):
+            first = tenant
+    if first != NOBODY:
+        s.tenant_head[first] = NOBODY
+    return first
+
+
+@compiled
+def set_limits(s, jobs):
+    """Set what a pass may grant each tenant: its quota, or all it holds if it borrows and no other tenant has a claim.
+
+    `tenant_kept` are the GPUs that it holds, except by pausing jobs.
+    """
+    for tenant in range(s.num_tenants):
+        s.tenant_kept[tenant] = s.tenant_gpus[tenant]
+    for k in range(s.num_active):
+        job = s.events[k]
+        if s.phase[job] == PAUSING:
+            s.tenant_kept[s.tenant[job]] -= s.width[job]
+    for tenant in range(s.num_tenants):
+        s.tenant_limit[tenant] = s.quota[tenant]
+        borrows = s.borrowing != NO_BORROWING and s.tenant_kept[tenant] > s.quota[tenant]
+        if borrows and sum_of_claims(s, jobs, tenant) == 0:
+            s.tenant_limit[tenant] = s.tenant_kept[tenant]
+
+
+@compiled
+def wrong_counts(s):
+    """Count the tenants whose GPUs are miscounted, or that hold more than their quota without borrowing."""
+    for tenant in range(s.num_tenants):
+        s.tenant_left[tenant] = s.tenant_gpus[tenant]
+    if s.num_tenants > 0:
+        for gpu in range(s.num_gpus):
+            for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
+                if s.job_in[slot] != NOBODY:
+                    s.tenant_left[s.tenant[s.job_in[slot]]] -= 1
+            if s.num_jobs_on[gpu] == 0 and s.reserved_for[gpu] >= 0:
+                s.tenant_left[s.tenant[s.reserved_for[gpu]]] -= 1
+    wrong = 0
+    for tenant in range(s.num_tenants):
+        wrong += s.tenant_left[tenant] != 0
+        wrong += s.borrowing == NO_BORROWING and s.tenant_gpus[tenant] > s.quota[tenant]
+    return wrong

@@ -1,0 +1,83 @@
+"""Tenants of an episode: who submitted each job, the GPUs guaranteed to each, and what they may borrow."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpu_cluster_gym.simulator.kernel.cluster.layout import BORROWING, MAX_TENANTS
+
+
+@dataclass(frozen=True)
+class Tenants:
+    """Tenants with quotas; without names there are none.
+
+    names: of the tenants, in the order of their first jobs
+    quotas: guaranteed GPUs of each
+    of_job: (jobs,) number of each job's tenant
+    borrowing: none, idle or reclaim; see docs/tenants.md
+    """
+
+    names: tuple[str, ...] = ()
+    quotas: tuple[int, ...] = ()
+    of_job: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+    borrowing: str = "none"
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return len(self.names) > 0
+
+    def too_wide(self, num_gpus: np.ndarray) -> np.ndarray:
+        """Return which jobs could never start: without borrowing, those that request more GPUs than their quota."""
+        if not self or self.borrowing != "none":
+            return np.zeros(len(num_gpus), bool)
+        wide: np.ndarray = num_gpus > np.asarray(self.quotas)[self.of_job]
+        return wide
+
+    def check(self, num_gpus: np.ndarray, cluster_gpus: int, placement: str) -> None:
+        """Raise ValueError for quotas that cannot be kept, or with which a job could never start."""
+        if not self:
+            return
+        if len(self.names) > MAX_TENANTS:
+            raise ValueError(f"{len(self.names):,} tenants: at most {MAX_TENANTS} (merge the smallest)")
+        if placement == "pooled":
+            raise ValueError(
+                "placement pooled knows no tenants: choose another placement, or drop the quotas"
+            )
+        if sum(self.quotas) > cluster_gpus:
+            raise ValueError(
+                f"quotas guarantee {sum(self.quotas):,} GPUs, but the cluster has {cluster_gpus:,}: lower them"
+            )
+        if (wide := self.too_wide(num_gpus)).any():
+            job = int(np.flatnonzero(wide)[0])
+            tenant = self.of_job[job]
+            raise ValueError(
+                f"{wide.sum():,} jobs request more GPUs than their tenant's quota and could never start, the first is "
+                f"job {job}: {num_gpus[job]} GPUs, but {self.quotas[tenant]} for {self.names[tenant]!r} (raise the "
+                "quota, or let tenants borrow)"
+            )
+
+    def fields(self) -> dict[str, Any]:
+        """Return these settings as fields of an episode's record."""
+        if not self:
+            return {}
+        borrowing = BORROWING.index(self.borrowing)
+        return {"tenant": self.of_job, "quotas": self.quotas, "borrowing": borrowing}
+
+
+NO_TENANTS = Tenants()
+
+
+def proportional(shares: np.ndarray, gpus: int) -> tuple[int, ...]:
+    """Return quotas of at least one GPU that add up to a number of GPUs, in proportion to shares as far as possible.
+
+    One GPU after another goes to the tenant with the smallest quota in relation to its share, of equals to the first.
+    ValueError for more tenants than GPUs.
+    """
+    if len(shares) > gpus:
+        raise ValueError(f"{len(shares):,} tenants cannot each have one of {gpus:,} GPUs: name their quotas")
+    quotas = np.ones(len(shares), int)
+    relative = shares / shares.sum()
+    for _ in range(gpus - len(shares)):
+        quotas[np.argmax(relative / quotas)] += 1
+    return tuple(quotas.tolist())

@@ -1,0 +1,301 @@
+"""Slow, plain simulator of rankings with tenants, by the rules of docs/tenants.md, on top of `reference.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tests.accounts.reference import HOLDING, Gpu, Job, Node, Outcome, Progress, Rules, Simulation
+
+
+class Quotas(NamedTuple):
+    """Tenant of each job, guaranteed GPUs of each tenant, and what they may borrow: none, idle or reclaim."""
+
+    tenant: tuple[int, ...]
+    gpus: tuple[int, ...]
+    borrowing: str = "none"
+
+
+def simulate(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, quotas: Quotas) -> list[Outcome]:
+    """Run `jobs` to the last finish, as `reference.simulate` does."""
+    simulation = TenantSimulation(jobs, nodes, rules, quotas)
+    while len(simulation.outcomes) < len(jobs):
+        simulation.now = simulation.next_instant()
+        simulation.settle()
+        simulation.walk()
+        simulation.assert_no_gpu_is_held_twice()
+        simulation.assert_quotas_are_kept()
+    return [simulation.outcomes[index] for index in range(len(jobs))]
+
+
+class TenantSimulation(Simulation):
+    """A simulation in which tenants have quotas."""
+
+    def __init__(self, jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, quotas: Quotas) -> None:
+        super().__init__(jobs, nodes, rules)
+        self.quotas = quotas
+        self.paused_at: dict[int, float] = {}
+        self.started_at: dict[int, float] = {}
+        self.serial: dict[int, int] = {}  # of the last start of each job
+        self.starts = 0
+
+    # What tenants hold and claim.
+
+    def tenant(self, p: Progress) -> int:
+        """Return a job's tenant."""
+        return self.quotas.tenant[p.index]
+
+    def of(self, tenant: int, *phases: str) -> list[Progress]:
+        """Return a tenant's jobs in these phases."""
+        return [p for p in self.those(*phases) if self.tenant(p) == tenant]
+
+    def held(self, tenant: int, *phases: str) -> int:
+        """Return the GPUs of a tenant's jobs in these phases."""
+        return sum(len(p.gpus) for p in self.of(tenant, *phases))
+
+    def rest(self, tenant: int) -> int:
+        """Return the guaranteed GPUs that a tenant does not hold."""
+        return max(self.quotas.gpus[tenant] - self.held(tenant, *HOLDING), 0)
+
+    def claims_of_others(self, tenant: int) -> int:
+        """Return the GPUs that all other tenants claim: of queued jobs that alone fit their rest, up to the rest."""
+        total = 0
+        for other in set(range(len(self.quotas.gpus))) - {tenant}:
+            rest = self.rest(other)
+            wanted = (p.job.num_gpus for p in self.of(other, "queued"))
+            total += min(sum(gpus for gpus in wanted if gpus <= rest), rest)
+        return total
+
+    def may_take(self, p: Progress) -> bool:
+        """Return whether a job's tenant may hold the GPUs of this job too."""
+        tenant, wanted = self.tenant(p), p.job.num_gpus
+        if self.held(tenant, *HOLDING) + wanted <= self.quotas.gpus[tenant]:
+            return True
+        borrows = self.quotas.borrowing != "none"
+        return borrows and len(self.free()) - self.claims_of_others(tenant) >= wanted
+
+    def assert_quotas_are_kept(self) -> None:
+        """Assert that without borrowing no tenant holds more than its quota."""
+        for tenant, quota in enumerate(self.quotas.gpus):
+            assert self.quotas.borrowing != "none" or self.held(tenant, *HOLDING) <= quota
+
+    # Starts.
+
+    def pause(self, p: Progress) -> None:
+        """Pause a job, which does not start again at this instant."""
+        self.paused_at[p.index] = self.now
+        super().pause(p)
+
+    def start(self, p: Progress, gpus: set[Gpu]) -> None:
+        """Start a job, which is not paused at this instant."""
+        self.started_at[p.index] = self.now
+        self.starts += 1
+        self.serial[p.index] = self.starts
+        super().start(p, gpus)
+
+    def was_paused_now(self, p: Progress) -> bool:
+        """Return whether a job was paused at this instant."""
+        return self.paused_at.get(p.index) == self.now
+
+    def found(self, p: Progress) -> set[Gpu] | None:
+        """Return the free GPUs on which a job starts now, or None."""
+        if self.was_paused_now(p) or not self.may_take(p):
+            return None
+        return self.place(p.job, self.free())
+
+    def in_order(self, jobs: Iterable[Progress]) -> list[Progress]:
+        """Return jobs in the order of the ranking."""
+        return sorted(jobs, key=self.key)
+
+    def request_class(self, p: Progress) -> tuple[object, ...]:
+        """Return what jobs have in common that are refused together: GPUs, nodes that hold them, tenant."""
+        holds = tuple(
+            node.gpu_memory_gib >= p.job.gpu_memory_gib or not self.rules.memory for node in self.nodes
+        )
+        return p.job.num_gpus, holds, self.tenant(p)
+
+    def walk(self) -> None:
+        """Carry out one scheduling pass."""
+        if self.quotas.borrowing == "reclaim":
+            self.reclaim()
+        if self.rules.preempt:
+            self.walk_preempting()
+        elif self.rules.discipline == "easy":
+            self.walk_easy()
+        else:
+            self.walk_queue()
+
+    def walk_queue(self) -> None:
+        """Start what may start and fits, in order; under `strict` a tenant's first that does not ends its turn."""
+        refused: set[tuple[object, ...]] = set()
+        for p in self.in_order(self.those("queued")):
+            each = (self.tenant(p),) if self.rules.discipline == "strict" else self.request_class(p)
+            if each in refused:
+                continue
+            gpus = self.found(p)
+            if gpus is None:
+                refused.add(each)
+            else:
+                self.start(p, gpus)
+
+    def start_up_to_heads(self) -> list[Progress]:
+        """Start in order, of each tenant up to its head, the first that does not start; return the heads in order."""
+        heads: dict[int, Progress] = {}
+        for p in self.in_order(self.those("queued")):
+            if self.tenant(p) in heads:
+                continue
+            gpus = self.found(p)
+            if gpus is None:
+                heads[self.tenant(p)] = p
+            else:
+                self.start(p, gpus)
+        return self.in_order(heads.values())
+
+    # EASY, for each tenant alone.
+
+    def walk_easy(self) -> None:
+        """Start jobs up to the heads, then backfill each tenant's queue behind its own head."""
+        for head in self.start_up_to_heads():
+            while self.backfill(self.tenant(head)):
+                pass
+
+    def backfill(self, tenant: int) -> bool:
+        """Start the first job of a tenant that does not delay its head; return whether there was one."""
+        head = None
+        for p in self.in_order(self.of(tenant, "queued")):
+            gpus = self.found(p)
+            if gpus is None:
+                head = head or p
+            elif head is None or self.does_not_delay(head, p, gpus):
+                self.start(p, gpus)
+                return True
+        return False
+
+    def does_not_delay(self, head: Progress, p: Progress, gpus: set[Gpu]) -> bool:
+        """Return whether `p` on `gpus` ends by the head's shadow time, or leaves it GPUs and quota then."""
+        tenant = self.tenant(head)
+        binds, quota = self.quotas.borrowing == "none", self.quotas.gpus[tenant]
+        ends = {r.index: max(self.now, r.since + self.estimate(r)) for r in self.those("running")}
+        for shadow in sorted(set(ends.values())):
+            gone = [self.all[i] for i, end in ends.items() if end <= shadow]
+            free_then = self.free().union(*(r.gpus for r in gone))
+            held_then = self.held(tenant, *HOLDING) - sum(
+                len(r.gpus) for r in gone if self.tenant(r) == tenant
+            )
+            has_quota = not binds or held_then + head.job.num_gpus <= quota
+            if has_quota and self.place(head.job, free_then) is not None:
+                has_quota = not binds or held_then + head.job.num_gpus + p.job.num_gpus <= quota
+                spare = has_quota and self.place(head.job, free_then - gpus) is not None
+                return spare or self.now + self.estimate(p) <= shadow
+        raise AssertionError("the head does not fit the empty cluster")
+
+    # Preemption, by each tenant among its own jobs.
+
+    def limit(self, tenant: int) -> int:
+        """Return the most GPUs that a pass may grant a tenant: its quota, or all it holds if nobody claims any."""
+        kept, quota = self.held(tenant, "running", "loading"), self.quotas.gpus[tenant]
+        borrows = self.quotas.borrowing != "none" and kept > quota
+        return kept if borrows and self.claims_of_others(tenant) == 0 else quota
+
+    def walk_preempting(self) -> None:
+        """Start jobs up to the heads; grant GPUs tenant by tenant; pause and start; then start what may borrow."""
+        heads = self.start_up_to_heads()
+        limits = [self.limit(tenant) for tenant in range(len(self.quotas.gpus))]
+        granted = self.gpus_of("loading")
+        to_pause: list[Progress] = []
+        to_start: list[tuple[Progress, set[Gpu]]] = []
+        for tenant in map(self.tenant, heads):
+            granted = self.grant(tenant, limits[tenant], granted, to_pause, to_start)
+        for p in to_pause:
+            self.pause(p)
+        for p, gpus in to_start:
+            if gpus <= self.free() and self.may_take(p):
+                self.start(p, gpus)
+        if self.quotas.borrowing != "none":
+            self.walk_queue()
+
+    def grant(
+        self,
+        tenant: int,
+        limit: int,
+        granted: set[Gpu],
+        to_pause: list[Progress],
+        to_start: list[tuple[Progress, set[Gpu]]],
+    ) -> set[Gpu]:
+        """Grant GPUs to a tenant's queued and running jobs, in order, and list what to do; return all granted GPUs."""
+        fresh = [p for p in self.of(tenant, "running") if self.started_at[p.index] == self.now]
+        count = self.held(tenant, "loading") + sum(len(p.gpus) for p in fresh)
+        old = [p for p in self.of(tenant, "running") if p not in fresh]
+        refused, strict = False, self.rules.discipline == "strict"
+        for p in self.in_order(old + self.of(tenant, "queued")):
+            if p.phase == "running":
+                within = self.quotas.borrowing != "none" or count + p.job.num_gpus <= limit
+                gpus = p.gpus if within and not p.gpus & granted else None
+                to_pause += [p] if gpus is None else []
+            elif self.was_paused_now(p) or count + p.job.num_gpus > limit or (refused and strict):
+                gpus = None
+            else:
+                free, pausing = self.free(), self.gpus_of("pausing")
+                own = {gpu for each in old for gpu in each.gpus}
+                gpus = self.place(p.job, free - granted)
+                gpus = gpus or self.place(p.job, (free | pausing) - granted)
+                gpus = gpus or self.place(p.job, (free | pausing | own) - granted)
+                to_start += [(p, gpus)] if gpus is not None else []
+            refused = refused or gpus is None
+            count += len(gpus or ())
+            granted = granted | (gpus or set())
+        return granted
+
+    # Reclaim.
+
+    def reclaim(self) -> None:
+        """Pause borrowers' jobs, the last started first, for queued jobs within their quotas, by submission."""
+        available = self.free() | self.gpus_of("pausing")
+        tenants = range(len(self.quotas.gpus))
+        rest = [self.rest(tenant) for tenant in tenants]
+        kept = [self.held(tenant, "running", "loading") for tenant in tenants]
+        refused: set[tuple[object, ...]] = set()
+        victims: list[Progress] = []
+        for p in self.those("queued"):
+            if self.was_paused_now(p) or p.job.num_gpus > rest[self.tenant(p)]:
+                continue
+            if self.request_class(p) in refused:
+                continue
+            found = self.victims_for(p, available, kept, victims)
+            if found is None:
+                refused.add(self.request_class(p))
+                continue
+            for victim in found:
+                kept[self.tenant(victim)] -= len(victim.gpus)
+                available = available | victim.gpus
+            victims += found
+            rest[self.tenant(p)] -= p.job.num_gpus
+            chosen = self.place(p.job, available)
+            assert chosen is not None
+            available = available - chosen
+        for victim in victims:
+            self.pause(victim)
+
+    def victims_for(
+        self, p: Progress, available: set[Gpu], kept: list[int], gone: list[Progress]
+    ) -> list[Progress] | None:
+        """Return whom to pause so that a job finds a place on available GPUs and theirs; None if it finds none."""
+        left, found = list(kept), list[Progress]()
+        others = [each for each in self.those("running") if each not in gone]
+        for victim in sorted(others, key=lambda each: -self.serial[each.index]):
+            if self.place(p.job, self.with_those(available, found)) is not None:
+                break
+            if left[self.tenant(victim)] > self.quotas.gpus[self.tenant(victim)]:
+                left[self.tenant(victim)] -= len(victim.gpus)
+                found.append(victim)
+        if self.place(p.job, self.with_those(available, found)) is None:
+            return None
+        for victim in found[::-1]:
+            spared = [each for each in found if each is not victim]
+            if self.place(p.job, self.with_those(available, spared)) is not None:
+                found = spared
+        return found
+
+    def with_those(self, available: set[Gpu], jobs: list[Progress]) -> set[Gpu]:
+        """Return the available GPUs and those of some jobs."""
+        return available.union(*(each.gpus for each in jobs))

@@ -1,0 +1,215 @@
+"""Steady windows: the stated load, one state at which all policies begin, and only the jobs of the middle count."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.envs.registration import make
+from gpu_cluster_gym.simulator.account import Account
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.workloads import Scenario, Split, Workload, loads, windows
+from gpu_cluster_gym.workloads._steady import BEFORE, DAY_S, batches, load_of, stretch_of, thinned
+from tests.cases import tiny
+
+FIFO = Ranking("submit")
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+HOUR = 1 / 24
+
+
+@pytest.fixture(scope="module")
+def steady() -> Scenario:
+    """Return a scenario with windows of two days on 16 GPUs."""
+    return Scenario(
+        cluster="2x8",
+        physics="exclusive",
+        steady_load=1.0,
+        warm_days=0.5,
+        counted_days=0.5,
+        after_days=1.0,
+        max_duration=36_000.0,
+    )
+
+
+@pytest.fixture(scope="module")
+def window(steady: Scenario) -> Workload:
+    return windows(steady, "train", 1)[0]
+
+
+def log(folder: Path, cells: list[tuple[float, int, float]], **more: object) -> Workload:
+    """Return the whole of a small log as a steady window; it counts from 2 h to 3 h."""
+    lines = [f"j{k},{submit},{gpus},{run_s}" for k, (submit, gpus, run_s) in enumerate(cells)]
+    file = folder / "log.csv"
+    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *lines]) + "\n")
+    days = {"warm_days": 2 * HOUR, "counted_days": HOUR, "after_days": HOUR}
+    scenario = Scenario(trace_file=str(file), cluster="1x1", physics="none", steady_load=1.0, **days, **more)  # type: ignore[arg-type]
+    from gpu_cluster_gym.workloads._workload import prepare, read
+
+    return prepare(read(scenario), scenario)
+
+
+# The load, and the jobs that count.
+
+
+def test_every_window_has_the_stated_load(steady: Scenario) -> None:
+    for seed in (0, 1):
+        for split in SPLITS:
+            for each in windows(replace(steady, seed=seed), split, 2):
+                length_s = stretch_of(steady).end_s
+                load = load_of(each.table, each.cluster.num_gpus, length_s, length_s)
+                assert load == pytest.approx(1.0, abs=0.05)
+                assert each.table["submit_s"].max() < length_s
+
+
+def test_windows_of_splits_share_no_jobs(steady: Scenario) -> None:
+    found = [each.table["submit_s"].to_numpy() for split in SPLITS for each in windows(steady, split, 2)]
+    assert len({times.tobytes() for times in found}) == len(found)
+
+
+def test_whole_batches_are_removed() -> None:
+    """Jobs of a virtual cluster less than a minute apart stay together; ten batches of three jobs, one by one."""
+    begins = np.repeat(np.arange(10) * 1000.0, 3)
+    table = pd.DataFrame(
+        {"submit_s": begins + np.tile([0.0, 50.0, 100.0], 10), "num_gpus": 1, "duration_s": 100.0, "vc": "a"}
+    )
+    assert batches(table).tolist() == np.repeat(np.arange(10), 3).tolist()
+    kept = thinned(table, 1, 10_000.0, 0.15, np.random.default_rng(0))  # 30 jobs offer a load of 0.3
+    assert kept is not None
+    assert len(kept) == 15
+    assert (kept.groupby(kept["submit_s"] // 1000)["submit_s"].count() == 3).all()
+
+
+def test_no_number_of_batches_has_some_loads() -> None:
+    table = pd.DataFrame({"submit_s": [0.0, 500.0], "num_gpus": 1, "duration_s": 100.0, "vc": "a"})
+    assert thinned(table, 1, 1000.0, 0.15, np.random.default_rng(0)) is None  # 0.1 or 0.2
+
+
+def test_only_the_jobs_of_the_middle_are_in_the_results(window: Workload) -> None:
+    results = window.results(run(FIFO, window.episode()))
+    submit_s = window.table["submit_s"]
+    middle = submit_s[(submit_s >= 0.5 * DAY_S) & (submit_s < DAY_S)]
+    assert results["submit_s"].tolist() == middle.tolist()
+    assert 0 < len(middle) < len(submit_s)
+
+
+def test_the_heading_tells_the_load_and_what_counts(window: Workload) -> None:
+    said = loads([window])
+    assert said.startswith("load 1.0")
+    assert f"{window.counted.sum():,} jobs of day 0.5 to 1 count" in said
+
+
+# The state at which policies begin.
+
+
+def test_fifo_goes_on_as_if_nothing_had_been_cut(window: Workload) -> None:
+    whole = run(FIFO, window._empty(2)).state
+    begun = run(FIFO, window.episode()).state
+    count = len(window.jobs)
+    assert begun.finish_s[:count].tolist() == whole.finish_s[:count].tolist()
+
+
+@pytest.mark.parametrize("name", ["srtf", "xion_threshold", "tiresias", "union", "easy", "drf", "gittins"])
+def test_every_policy_begins_where_fifo_has_led(name: str, window: Workload) -> None:
+    """What has started before the jobs that count, has started when FIFO starts it."""
+    began_s = stretch_of(window.scenario).from_s
+    count = len(window.jobs)
+    fifo = run(FIFO, window._empty(2)).state.start_s[:count].copy()
+    found = run(baselines.make(baselines.load(name)), window.episode()).state.start_s[:count]
+    before = fifo < began_s
+    assert before.any()
+    assert found[before].tolist() == fifo[before].tolist()
+    assert (found[~before] >= began_s).all()
+
+
+def test_srtf_after_fifo_by_hand(tmp_path: Path) -> None:
+    """One GPU, no pause costs. FIFO: j0 runs from 0; j1, j2 wait. At 2 h SRTF takes over with the arrival of j3.
+
+    j0 has 2 h left, j1 0.5 h, j2 3 h, j3 1 h: j1 from 2 h to 2.5 h, j3 until 3.5 h, j0 until 5.5 h, j2 until 8.5 h.
+    """
+    hour = 3600.0
+    load = log(tmp_path, [(0, 1, 4 * hour), (60, 1, 0.5 * hour), (120, 1, 3 * hour), (2 * hour, 1, hour)])
+    state = run(Ranking("remaining", "by_order"), load.episode()).state
+    assert (state.finish_s[:4] / hour).tolist() == pytest.approx([5.5, 2.5, 8.5, 3.5])
+    assert load.counted.tolist() == [False, False, False, True]
+
+
+def test_levels_set_at_the_begin_are_reached_as_if_set_before(window: Workload) -> None:
+    levels = (600.0, 7200.0)
+    late: Episode = window.episode()
+    early = window._empty(2)
+    early.set_levels(levels)
+    early.run_until(BEFORE, stretch_of(window.scenario).from_s)
+    ranking = Ranking("level", "by_order", levels=levels)
+    finished = [run(ranking, each).state.finish_s[: len(window.jobs)].tolist() for each in (late, early)]
+    assert finished[0] == finished[1]
+
+
+def test_an_account_covers_the_time_before(window: Workload) -> None:
+    account = Account()
+    kept = run(FIFO, window.episode(account=account), account=account)
+    plain = run(FIFO, window.episode())
+    count = len(window.jobs)
+    assert kept.state.finish_s[:count].tolist() == plain.state.finish_s[:count].tolist()
+    first = account.segments().groupby("job")["from_s"].min()
+    assert first.tolist() == window.table["submit_s"].tolist()
+
+
+# Environments.
+
+
+@pytest.mark.parametrize("action", ["plain", "moves", "steer"])
+def test_an_environment_scores_the_jobs_that_count(action: str, steady: Scenario) -> None:
+    env = make(vars(steady), action=action, count=1)
+    _, info = env.reset(seed=0)
+    over = False
+    while not over:
+        choice = (
+            np.zeros(env.action_space.shape or (), np.float32)
+            if action == "steer"
+            else info["action_mask"].argmax()
+        )
+        _, _, terminated, truncated, info = env.step(choice)
+        over = terminated or truncated
+    assert terminated
+    assert info["mean_jct_s"] == pytest.approx(env.results()["jct_s"].mean())
+    assert len(env.results()) == env.workload.counted.sum()
+
+
+# Logs.
+
+
+@pytest.fixture
+def of_log(tmp_path: Path) -> Scenario:
+    return Scenario(
+        trace_file=tiny.scenario(tmp_path, tiny.month())["trace_file"],
+        cluster="1x4",
+        physics="exclusive",
+        steady_load=1.0,
+        drop_too_large=True,
+        warm_days=0.5,
+        counted_days=1.0,
+        after_days=0.5,
+    )
+
+
+def test_a_log_is_cut_into_disjoint_windows(of_log: Scenario) -> None:
+    found = windows(replace(of_log, steady_load=2.0), "train", 2)
+    ids = [set(each.table["job_id"]) for each in found]
+    assert min(map(len, ids)) > 10
+    assert not ids[0] & ids[1]
+
+
+def test_a_log_with_too_little_work_is_refused(of_log: Scenario) -> None:
+    with pytest.raises(ValueError, match=r"steady_load 9: train 0 of .* offers [0-9.]+ to 1x4"):
+        windows(replace(of_log, steady_load=9.0), "train", 1)
+
+
+def test_a_log_that_is_too_short_is_refused(of_log: Scenario) -> None:
+    with pytest.raises(
+        ValueError, match=r"only 0 of 1 steady windows of 41.5 days were found in the train part"
+    ):
+        windows(replace(of_log, after_days=40.0), "train", 1)

@@ -1,0 +1,184 @@
+"""Steady windows: a stretch of days at a stated load, which begins with running and queued jobs.
+
+A window has three parts. In the first, jobs are scheduled by FIFO, so that every policy begins at the same state of the
+cluster. The jobs submitted in the second count. In the third, jobs go on to arrive, so that the counted ones do not
+finish on a cluster that empties. A generator makes more jobs than wanted; whole batches of them are removed at random
+until the load is the stated one, so that the hours and days of the trace keep their swings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from gpu_cluster_gym import traces
+from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.policy import Ranking
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpu_cluster_gym.workloads._scenario import Scenario, Window
+    from gpu_cluster_gym.workloads._workload import Workload
+
+DAY_S = 86_400.0
+BATCH_GAP_S = 60.0
+"""Longest gap between jobs of a batch, as in the statistics of Philly's log."""
+JOBS_PER_DAY = 2_000
+"""Jobs generated at first, by day; twice as many where they do not suffice."""
+TOLERANCE = 0.02
+"""Largest relative difference of a generated window's load from the stated one."""
+TOLERANCE_OF_LOGS = 0.1
+"""The same for windows of a log, which cannot be drawn again."""
+MAX_DRAWS = 200
+BEFORE = Ranking("submit")
+"""FIFO, the policy before the counted jobs."""
+
+
+class Stretch(NamedTuple):
+    """The parts of a steady window, in seconds after its begin.
+
+    from_s: the first time at which a submitted job counts
+    to_s: the first time at which none counts any more
+    end_s: the last arrivals
+    """
+
+    from_s: float
+    to_s: float
+    end_s: float
+
+
+def stretch_of(scenario: Scenario) -> Stretch:
+    """Return the parts of the steady windows of a scenario."""
+    from_s, counted_s = scenario.warm_days * DAY_S, scenario.counted_days * DAY_S
+    return Stretch(from_s, from_s + counted_s, from_s + counted_s + scenario.after_days * DAY_S)
+
+
+def load_of(table: pd.DataFrame, gpus: int, length_s: float, limit_s: float = np.inf) -> float:
+    """Return sum(GPUs x min(duration, limit)) / (GPUs of the cluster x length)."""
+    return float((table["num_gpus"] * table["duration_s"].clip(upper=limit_s)).sum() / (gpus * length_s))
+
+
+def peak_load(table: pd.DataFrame, gpus: int, length_s: float) -> float:
+    """Return the load of the work that is submitted in the busiest hour, over the GPU-seconds of an hour."""
+    hour = (table["submit_s"] // 3600.0).astype(int)
+    work = (table["num_gpus"] * table["duration_s"].clip(upper=length_s)).groupby(hour).sum()
+    return float(work.max() / (gpus * 3600.0))
+
+
+def draw(scenario: Scenario, window: Window) -> pd.DataFrame:
+    """Return the jobs of a steady window from a generator, thinned to the stated load; ValueError if that is too high.
+
+    The jobs are the first draw, of those made from the window's seed, whose load can be met within `TOLERANCE`.
+    """
+    from gpu_cluster_gym.workloads._workload import load
+
+    assert scenario.steady_load is not None
+    end_s, gpus = stretch_of(scenario).end_s, cluster(scenario.cluster_name).num_gpus
+    jobs, most = int(JOBS_PER_DAY * end_s / DAY_S), 0.0
+    for number in range(MAX_DRAWS):
+        seed = traces.seed_from(scenario.seed, "steady", *window, number)
+        table = load(scenario.trace_name, seed=seed, jobs=jobs)
+        while (last := float(table["submit_s"].iloc[-1])) < end_s:
+            jobs = int(jobs * max(1.2, 1.1 * end_s / max(last, 1.0)))
+            table = load(scenario.trace_name, seed=seed, jobs=jobs)
+        table = table[(table["submit_s"] < end_s) & (table["num_gpus"] <= gpus)].reset_index(drop=True)
+        if scenario.max_duration is not None:
+            table["duration_s"] = table["duration_s"].clip(upper=scenario.max_duration)
+        most = max(most, load_of(table, gpus, end_s, end_s))
+        kept = thinned(table, gpus, end_s, scenario.steady_load, traces.stream(seed, "thinning"))
+        if kept is not None:
+            return kept.assign(job_id=np.arange(len(kept)).astype(str))
+    raise ValueError(
+        f"steady_load {scenario.steady_load:g}: the jobs of {scenario.trace_name} offer {most:.3g} to "
+        f"{scenario.cluster_name} at most (choose a smaller cluster or load)"
+    )
+
+
+def cut(
+    table: pd.DataFrame, scenario: Scenario, window: Window, starts_s: Sequence[float]
+) -> pd.DataFrame | None:
+    """Return the jobs of a steady window of a log, thinned to the stated load; None past the last window.
+
+    starts_s: times at which the log's windows begin. ValueError where the log offers less than the stated load.
+    """
+    assert scenario.steady_load is not None
+    if window.number >= len(starts_s):
+        return None
+    begin_s, end_s = starts_s[window.number], stretch_of(scenario).end_s
+    gpus = cluster(scenario.cluster_name).num_gpus
+    inside = (table["submit_s"] >= begin_s) & (table["submit_s"] < begin_s + end_s)
+    rows = table[inside & (table["num_gpus"] <= gpus)].reset_index(drop=True)
+    rows = rows.assign(submit_s=rows["submit_s"] - begin_s)
+    rows.attrs = table.attrs
+    rng = traces.stream(scenario.seed, "thinning", *window)
+    kept = thinned(rows, gpus, end_s, scenario.steady_load, rng, TOLERANCE_OF_LOGS) if len(rows) else None
+    if kept is None:
+        offered = load_of(rows, gpus, end_s, end_s)
+        raise ValueError(
+            f"steady_load {scenario.steady_load:g}: {window} of {scenario.trace_file} offers {offered:.3g} to "
+            f"{scenario.cluster_name}, and no number of its batches the stated load (choose another load or cluster)"
+        )
+    return kept
+
+
+def thinned(
+    table: pd.DataFrame,
+    gpus: int,
+    length_s: float,
+    wanted: float,
+    rng: np.random.Generator,
+    tolerance: float = TOLERANCE,
+) -> pd.DataFrame | None:
+    """Return the jobs of random batches whose load is the wanted one; None where no number of batches has it."""
+    work = (table["num_gpus"] * table["duration_s"].clip(upper=length_s)).to_numpy(float) / (gpus * length_s)
+    batch = batches(table)
+    order = rng.permutation(batch.max() + 1)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    of_batch = np.bincount(batch, work, minlength=len(order))[order]
+    loads = np.cumsum(of_batch)
+    nearest = int(np.abs(loads - wanted).argmin())
+    if abs(loads[nearest] - wanted) > tolerance * wanted:
+        return None
+    kept: pd.DataFrame = table[place[batch] <= nearest].reset_index(drop=True)
+    kept.attrs = table.attrs
+    return kept
+
+
+def batches(table: pd.DataFrame) -> np.ndarray:
+    """Return the number of each job's batch: jobs of a virtual cluster at most `BATCH_GAP_S` apart, int64 (jobs,)."""
+    owner = table["vc"].to_numpy() if "vc" in table else np.zeros(len(table))
+    _, owners = np.unique(owner.astype(str), return_inverse=True)
+    submit_s = table["submit_s"].to_numpy()
+    order = np.lexsort((submit_s, owners))
+    begins = np.ones(len(table), bool)
+    begins[1:] = (np.diff(owners[order]) > 0) | (np.diff(submit_s[order]) > BATCH_GAP_S)
+    number = np.empty(len(table), np.int64)
+    number[order] = np.cumsum(begins) - 1
+    return number
+
+
+def loads(workloads: Sequence[Workload]) -> str:
+    """Return a phrase about the loads and the parts of steady windows."""
+    stretch = stretch_of(workloads[0].scenario)
+    capped, whole, peak = [], [], []
+    for each in workloads:
+        gpus = each.cluster.num_gpus
+        capped.append(load_of(each.table, gpus, stretch.end_s, stretch.end_s))
+        whole.append(load_of(each.table, gpus, stretch.end_s))
+        peak.append(peak_load(each.table, gpus, stretch.end_s))
+    counted = [int(each.counted.sum()) for each in workloads]
+    jobs = [len(each.table) for each in workloads]
+    days = [f"{seconds / DAY_S:g}" for seconds in stretch]
+    return (
+        f"load {_range(capped, '.2f')} ({_range(whole, '.2f')} uncapped, {_range(peak, '.0f')} in the busiest hour); "
+        f"FIFO until day {days[0]}, {_range(counted, ',')} jobs of day {days[0]} to {days[1]} count, "
+        f"{_range(jobs, ',')} arrive until day {days[2]}"
+    )
+
+
+def _range(numbers: Sequence[float], form: str) -> str:
+    return " to ".join(dict.fromkeys((format(min(numbers), form), format(max(numbers), form))))
