@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -81,7 +81,7 @@ def written(folder: Path, jobs: pd.DataFrame, machines: dict[str, Path], nodes: 
     columns = {"submit_s": jobs["submit_s"], "num_gpus": jobs["num_gpus"], "duration_s": jobs["duration_s"]}
     table = pd.DataFrame({"job_id": np.arange(len(jobs)), **columns, "tenant": jobs["vc"]})
     table.to_csv(folder / "jobs.csv", index=False)
-    lists = {}
+    lists: dict[str, Path] = {}
     for name, file in machines.items():
         gpus = machine_list(file)["num_gpus"]
         rows = pd.DataFrame({"gpus": gpus[gpus > 0], "gpu_memory_gib": GIB, "cores": CORES * gpus[gpus > 0]})
@@ -114,7 +114,7 @@ def simulated(setting: Setting, files: Files, intervals: Intervals) -> dict[str,
     for name, (begin_s, end_s) in intervals.items():
         counted = results[results["submit_s"].between(begin_s, end_s, inclusive="left")]
         gpus, nodes = occupied(holdings, episode.state.gpu_node, begin_s, end_s)
-        figures = {
+        figures: dict[str, Any] = {
             "mean_wait_s": counted["wait_s"].mean(),
             "median_wait_s": counted["wait_s"].median(),
             "p95_wait_s": counted["wait_s"].quantile(0.95),
@@ -176,10 +176,8 @@ def main(args: Sequence[str] | None = None) -> int:
                 shown = (f"{name} {value:,.6g}" for name, value in figures.items())
                 print(", ".join([*filter(None, setting), days, *shown]), flush=True)
     for what, mean_s, median_s, share in PUBLISHED:
-        figures = f"mean wait {mean_s:,.0f} s, median {median_s:,.0f} s" if mean_s else f"{active:.3f}"
-        print(
-            f"published, {what}: {figures}" if share is None or given.nodes_of_log else f"{what}: not given"
-        )
+        said = f"mean wait {mean_s:,.0f} s, median {median_s:,.0f} s" if mean_s else f"{active:.3f}"
+        print(f"published, {what}: {said}" if share is None or given.nodes_of_log else f"{what}: not given")
     if given.csv:
         pd.DataFrame(found).to_csv(given.csv, index=False)
     return 0
