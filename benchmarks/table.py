@@ -133,7 +133,7 @@ def column(
             summary = pd.DataFrame(numbers).assign(**keys)
             reference = summary if row.label == REFERENCE else reference
             ratio, low, high, *_ = compare(summary, reference)
-            means = {number: float(summary[number].mean()) for number in NUMBERS}
+            means: dict[str, Any] = {number: float(summary[number].mean()) for number in NUMBERS}
             cell = cell._replace(ratio=ratio, low=low, high=high, **means)
         yield cell, sum(seconds)
 
