@@ -1,33 +1,33 @@
-"""HTML report of a run: comparison table, pictures and provenance in one file that needs no network.
+"""HTML report of a run: finding, replay, charts, table and provenance in one file that needs no network.
 
-`html_report.html` is the template and `html_report.js` draws. The page contains the numbers to draw, at the resolution
-of a screen.
+`html_report.html` is the template; `html_report.js` draws the charts and `html_report_replay.js` the replay, whose data
+`evaluation.replay` packs. The page contains the numbers to draw, at the resolution of a screen.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from gpu_cluster_gym.envs import render
-from gpu_cluster_gym.evaluation import table
+from gpu_cluster_gym.envs.floors import FLOORS
+from gpu_cluster_gym.evaluation import replay, table
 from gpu_cluster_gym.evaluation.comparison import compare
 from gpu_cluster_gym.evaluation.metrics import pool
 from gpu_cluster_gym.evaluation.plot import run_tables, style
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, read
+from gpu_cluster_gym.evaluation.run_folder import TENANTS
 from gpu_cluster_gym.evaluation.runner import BOUND, is_oracle
-from gpu_cluster_gym.evaluation.table_notes import READING
+from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS, READING
 
 PAGE = "report.html"
 POLICIES_SHOWN = 8
 """Policies drawn when the page opens."""
-MAX_BARS = 140_000
-"""Bars of all Gantt charts of a page, some 20 bytes each."""
-PHASES = ("running", "loading", "pausing")
+SHARES_SHOWN = 8
+"""Policies of which shares of GPUs are drawn for a window that the page cannot replay."""
 HERE = Path(__file__).parent
 
 
@@ -40,21 +40,31 @@ def write(folder: Path) -> Path:
 
 def text(run: Run) -> str:
     """Return the report of a run as HTML."""
-    data = json.dumps(_data(run), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    heading = run.provenance.get("heading", [])
+    found = finding(run)
+    windows = replay.replayed(run)
+    data = json.dumps(_data(run, found, windows), separators=(",", ":"), allow_nan=False)
     parts = {
-        "TITLE": escape(heading[0] if heading else f"Run {run.folder.name}"),
-        "HEADING": _paragraphs(heading[1:], "small"),
+        "TITLE": escape(found.title),
+        "HEADING": _paragraphs([found.more, *run.provenance.get("heading", [])], "small"),
+        "VERDICT": _verdict(found, run),
+        "REPLAY": escape(REPLAY_NOTE),
+        "UNREPLAYED": _paragraphs(_unreplayed(run, windows), ""),
+        "TIMELINE": _timeline_note(),
+        "SHARES": _shares(run, windows),
+        "TENANTS": _tenants(run),
         "TABLE": _table(run),
         "READING": _paragraphs(
             [note for note in run.provenance.get("notes", []) if note.startswith(READING)], "small"
         ),
-        "TIMELINE": _timeline_note(),
-        "GANTT": _gantt_note(data),
-        "UNRECORDED": "" if run.recorded else _paragraphs(["Schedules were not recorded."], ""),
         "PROVENANCE": _provenance(run),
-        "SCRIPT": (HERE / "html_report.js").read_text(encoding="utf-8"),
-        "DATA": data,
+        "SCRIPT": "\n".join(
+            (HERE / name).read_text(encoding="utf-8") for name in ("html_report.js", "html_report_replay.js")
+        ),
+        "WINDOWS": "\n".join(
+            f'<script type="text/plain" id="window-{window}">{replay.packed(replay.window_data(run, window))}</script>'
+            for window in windows
+        ),
+        "DATA": data.replace("<", "\\u003c"),
     }
     page = (HERE / "html_report.html").read_text(encoding="utf-8")
     for name, part in parts.items():  # script and data last, so that nothing in them is replaced
@@ -62,34 +72,121 @@ def text(run: Run) -> str:
     return page
 
 
-def _data(run: Run) -> dict[str, Any]:
-    """Return the numbers that `html_report.js` draws."""
+class Finding(NamedTuple):
+    """Finding of a run.
+
+    title: a sentence. more: a sentence on what was compared. policy: the one that the title is about.
+    """
+
+    title: str
+    more: str
+    policy: str
+
+
+def finding(run: Run) -> Finding:
+    """Return the finding of a run: the policy asked for, or the best of several, against the reference."""
+    reference = run.reference
+    others = [
+        name for name in run.policies if name != reference and name not in FLOORS and not is_oracle(name)
+    ]
+    asked = [name for name in run.choices.get("policy", ()) if name in others]
+    candidates = asked or others
+    count = len(run.windows)
+    over = f"{count} windows" if count > 1 else "one window"
+    if not candidates:
+        mean_s = run.summary["mean_over_windows"][reference]["mean_jct_s"]
+        title = f"{reference}: mean JCT {style.duration_text(mean_s)}"
+        return Finding(title, f"Mean job completion time (JCT) over {over}.", reference)
+    best = min(candidates, key=lambda name: run.ratios[name].ratio)
+    each = run.ratios[best]
+    percent = round(100 * abs(1 - each.ratio))
+    if percent == 0 or (count > 1 and each.low <= 1 <= each.high):
+        title = f"{best}: mean JCT not clearly different from {reference}'s"
+    else:
+        title = f"{best}: mean JCT {percent} % {'below' if each.ratio < 1 else 'above'} {reference}'s"
+    most = f", the lowest of {len(candidates)} policies" if len(candidates) > 1 else ""
+    few = f"; intervals are too narrow below {FULL_WINDOWS} windows" if 1 < count < FULL_WINDOWS else ""
+    return Finding(title, f"Job completion time (JCT) over {over}{most}{few}.", best)
+
+
+def _verdict(found: Finding, run: Run) -> str:
+    """Return the line with the ratio, which stays in sight."""
+    if found.policy == run.reference:
+        return ""
+    each, means = run.ratios[found.policy], run.summary["mean_over_windows"]
+    several = len(run.windows) > 1
+    interval = f"<span>95 % interval {each.low:.3f} to {each.high:.3f}</span>" if several else ""
+    of_means = means[found.policy]["mean_jct_s"] / means[run.reference]["mean_jct_s"]
+    more = f"mean of the ratios of {len(run.windows)} windows; ratio of the means {of_means:.3f}"
+    return (
+        f'<div class="verdict"><span>{escape(found.policy)} / {escape(run.reference)} <b>{each.ratio:.3f}</b></span>'
+        f"{interval}" + (f'<span class="more">{more}</span>' if several else "") + "</div>"
+    )
+
+
+REPLAY_NOTE = (
+    "Two policies on the same jobs. Move the slider or press Play; select a job in the grid, the queue, the chart or "
+    "the list for its life. Drag across a chart over time, or zoom, for a part of the time."
+)
+
+
+def _unreplayed(run: Run, windows: Sequence[int]) -> list[str]:
+    """Return a sentence on windows that the page cannot replay; empty if there are none."""
+    if not run.recorded:
+        return ["Schedules were not recorded (evaluate.py --report records them)."]
+    left = len(run.windows) - len(windows)
+    if not left:
+        return []
+    which = "The window has" if len(run.windows) == 1 else f"{left} of {len(run.windows)} windows have"
+    return [f"{which} too many changes to be replayed on a page (at most {replay.MAX_SEGMENTS:,} together)."]
+
+
+def _data(run: Run, found: Finding, windows: Sequence[int]) -> dict[str, Any]:
+    """Return the numbers that the scripts draw, without those of the windows."""
     data: dict[str, Any] = {
         "policies": run.policies,
+        "main": found.policy,
         "shown": [run.reference, *(name for name in run.policies if name != run.reference)][:POLICIES_SHOWN],
         "reference": run.reference,
-        "windows": run.windows,
+        "ratioNote": _ratio_note(run),
         "palette": style.PALETTE,
-        "jobColours": render.JOBS,
-        "phases": ["", render.LOADING, render.PAUSING],
         "steps": style.STEPS,
         "classes": SIZES,
         "ratios": [_ratio(name, run) for name in run.policies],
-        "cdf": {name: _curve(jobs) for name, jobs in run.jobs.items()},
+        "cdf": {
+            key: {name: _curve(jobs, column) for name, jobs in run.jobs.items()}
+            for key, column in (("jct", "jct_s"), ("wait", "wait_s"))
+        },
         "sizes": run_tables.jct_by_size(run).round({"mean_jct_s": 1}).to_dict("records"),
+        "replayed": windows,
     }
-    if run.recorded:
+    if windows:
+        node_gpus = run.node_gpus
+        largest = max(len(run.segments[name].groupby(["window", "job_id"])) for name in run.policies)
+        other = next((name for name in run.policies if name != run.reference), run.reference)
         data |= {
             "gpus": len(run.node_of_gpu),
-            "nodes": run.node_gpus,
-            "spans": {window: round(run.span_s(window)) + 1 for window in run.windows},
-            "episodes": (episodes := _episodes(run)),
+            "nodes": node_gpus,
+            "nodeFirst": np.cumsum([0, *node_gpus[:-1]]).tolist(),
+            "jobColours": style.job_colours(min(largest, MAX_COLOURS)),
+            "pair": [run.reference, found.policy if found.policy != run.reference else other],
         }
-        with_bars = [
-            window for window, each in episodes.items() if any("gantt" in one for one in each.values())
-        ]
-        data["jobs"] = {window: _job_names(run, window) for window in with_bars}
     return data
+
+
+MAX_COLOURS = 4096
+"""Colours of jobs; more than a screen can show at once."""
+
+
+def _ratio_note(run: Run) -> str:
+    if len(run.policies) < 2:
+        return ""
+    if len(run.windows) == 1:
+        return f"Mean JCT / {run.reference}'s in one window, without interval; below 1 is shorter."
+    return (
+        f"Mean JCT / {run.reference}'s: mean of the ratios of {len(run.windows)} windows, with 95 % interval over "
+        "windows; below 1 is shorter."
+    )
 
 
 def _ratio(policy: str, run: Run) -> dict[str, Any]:
@@ -101,87 +198,84 @@ def _ratio(policy: str, run: Run) -> dict[str, Any]:
     return {"policy": policy, "ratio": round(each.ratio, 4), **limits}
 
 
-def _curve(jobs: pd.DataFrame) -> list[list[float]]:
-    time_s, share = run_tables.jct_cdf(jobs)
+def _curve(jobs: pd.DataFrame, column: str) -> list[list[float]]:
+    time_s, share = run_tables.cdf(jobs[column])
     return [time_s.round(1).tolist(), share.round(4).tolist()]
-
-
-def _job_names(run: Run, window: int) -> list[str]:
-    jobs = run.jobs[run.policies[0]]
-    return list(jobs.loc[jobs["window"] == window, "job_id"])
-
-
-def _episodes(run: Run) -> dict[int, dict[str, Any]]:
-    """Return timeline and Gantt chart by window and policy; shares replace bars beyond `MAX_BARS`."""
-    episodes: dict[int, dict[str, Any]] = {}
-    left = MAX_BARS
-    for window in run.windows:
-        names = {name: number for number, name in enumerate(_job_names(run, window))}
-        episodes[window] = {}
-        for policy in run.policies:
-            chart = run_tables.gantt(run, policy, window, max_bars=min(run_tables.MAX_BARS, left))
-            left -= 0 if isinstance(chart, Shares) else len(chart)
-            episodes[window][policy] = {"timeline": _timeline(run, policy, window), **_chart(chart, names)}
-    return episodes
-
-
-def _timeline(run: Run, policy: str, window: int) -> dict[str, list[float]]:
-    edges = run_tables.time_edges(run, window, run_tables.TIMELINE_BINS)
-    means = run_tables.timeline_means(run, policy, window, edges).round(1)
-    columns = {"allocated": "held_gpus", "busy": "busy_gpus", "queued": "queued"}
-    return {key: [_short(value) for value in means[name].tolist()] for key, name in columns.items()}
-
-
-def _short(value: float) -> float:
-    """Return a whole number as an integer, which takes fewer characters."""
-    return int(value) if value == int(value) else value
-
-
-def _chart(chart: pd.DataFrame | Shares, names: dict[str, int]) -> dict[str, Any]:
-    """Return a Gantt chart as encoded bars, or shares as a digit from 0 to 9 per time bin, a text per row."""
-    if isinstance(chart, Shares):
-        levels = np.ceil(9 * chart.shares.clip(0, 1) - 1e-9).astype(int)  # 0 only if nothing is allocated
-        return {"row": chart.row, "shares": ["".join(map(str, row)) for row in levels.tolist()]}
-    return {"gantt": encode_bars(chart, names)}
-
-
-def encode_bars(bars: pd.DataFrame, names: dict[str, int]) -> list[int]:
-    """Return six integers per bar: job, code, start in s after the previous bar's, duration in s, first GPU, GPUs.
-
-    code: index of the phase in `PHASES`, plus 3 times the lane, plus 12 times the number of further lanes.
-    """
-    start = bars["from_s"].round().astype(int).to_numpy()
-    duration = np.maximum(bars["to_s"].round().astype(int).to_numpy() - start, 1)
-    phase = bars["phase"].map(PHASES.index).to_numpy()
-    code = phase + 3 * bars["lane"].to_numpy() + 12 * (bars["lanes"].to_numpy() - 1)
-    jobs = bars["job_id"].map(names).to_numpy()
-    after = np.diff(start, prepend=0)
-    rows = np.stack(
-        [jobs, code, after, duration, bars["gpu"].to_numpy(), bars["num_gpus"].to_numpy()], axis=1
-    )
-    numbers: list[int] = rows.astype(int).ravel().tolist()
-    return numbers
 
 
 def _timeline_note() -> str:
     return (
-        f"Each step is the mean over 1/{run_tables.TIMELINE_BINS} of the time shown. Busy: the GPUs of running jobs, "
-        "each times the job's speed relative to that with plenty of cores, alone and in one place. A shared GPU counts "
-        "for each co-located job, so busy can exceed the cluster's GPUs (dashed)."
+        f"The window of the replay, up to its last decision; each step is the mean over 1/{run_tables.TIMELINE_BINS} "
+        "of that time. Busy: the GPUs of running jobs, each times the job's speed relative to that with plenty of "
+        "cores, alone and in one place. A shared GPU counts for each co-located job, so busy can exceed the cluster's "
+        "GPUs (dashed)."
     )
 
 
-def _gantt_note(data: str) -> str:
-    bars = (
-        "A row per GPU; the numbers on the left are nodes. Co-located jobs divide the GPU's row. A job has the same "
-        "colour under every policy. Jobs without GPUs are not drawn; times are rounded to the second. Point at a bar "
-        "for its job, drag across the chart to zoom in on a time range, double-click to zoom out."
+def _shares(run: Run, windows: Sequence[int]) -> str:
+    """Return pictures of the shares of GPUs allocated in the first window that cannot be replayed, or nothing."""
+    left = [window for window in run.windows if window not in windows] if run.recorded else []
+    if not left:
+        return ""
+    parts = []
+    for policy in run.policies[:SHARES_SHOWN]:
+        found = run_tables.shares(run, run_tables.window_rows(run.segments[policy], left[0]), left[0])
+        title = f"{policy}: share of GPUs allocated, a row per {found.row}"
+        parts.append(f"<div><h3>{escape(title)}</h3>{_shares_svg(found)}</div>")
+    note = f"Window {left[0]}, darker for more, as means over 1/{run_tables.SHARE_BINS} of its time."
+    return (
+        f"<h2>GPUs allocated over time</h2>{_paragraphs([note], 'small')}"
+        f'<div class="panels">{"".join(parts)}</div>'
     )
-    shares = (
-        "If bars are too many or too thin to see, the share of GPUs allocated is drawn instead, darker for more, as "
-        f"means over 1/{run_tables.SHARE_BINS} of the time."
-    )
-    return " ".join(note for note, kind in ((bars, '"gantt":'), (shares, '"shares":')) if kind in data)
+
+
+def _shares_svg(found: Shares) -> str:
+    """Return shares as an SVG of one path per level, 1 to 9 ninths."""
+    levels = np.ceil(9 * found.shares.clip(0, 1) - 1e-9).astype(int)  # 0 only if nothing is allocated
+    rows, bins = levels.shape
+    paths = []
+    for level in range(1, 10):
+        edges = np.diff((levels == level).astype(int), axis=1, prepend=0, append=0)
+        (row, begin), (_, end) = np.nonzero(edges == 1), np.nonzero(edges == -1)
+        steps = (f"M{x} {y}h{to - x}v1h{x - to}z" for y, x, to in zip(row, begin, end, strict=True))
+        if path := "".join(steps):
+            paths.append(f'<path d="{path}" fill="var(--accent)" fill-opacity="{level / 9:.2f}"/>')
+    size = f'viewBox="0 0 {bins} {rows}" preserveAspectRatio="none" width="100%" height="200"'
+    return f'<svg {size} role="img">{"".join(paths)}</svg>'
+
+
+TENANT_COLUMNS = {
+    "quota": "quota, GPUs",
+    "jobs": "jobs",
+    "gpu_hours": "GPU-hours",
+    "mean_wait_s": "mean wait, s",
+    "mean_jct_s": "mean JCT, s",
+    "mean_slowdown": "mean slowdown",
+}
+
+
+def _tenants(run: Run) -> str:
+    """Return the table of tenants by policy, or nothing without tenants."""
+    file = run.folder / TENANTS
+    if not file.is_file():
+        return ""
+    found = pd.read_csv(file, dtype={"tenant": str, "policy": str}, keep_default_na=False)
+    rows = []
+    for tenant, own in found.groupby("tenant", sort=False):
+        for place, each in enumerate(own.to_dict("records")):
+            numbers = [
+                f"{float(each[name]):,.{2 if name == 'mean_slowdown' else 0}f}" for name in TENANT_COLUMNS
+            ]
+            rows.append([str(tenant) if place == 0 else "", str(each["policy"]), *numbers])
+    size = found["policy"].nunique()
+    headings = ["tenant", "policy", *TENANT_COLUMNS.values()]
+    shown = _html_table(headings, rows, rules=range(size, len(rows), size))
+    return f"<h2>Tenants</h2>{_wide(shown, 'table of tenants')}"
+
+
+def _wide(table: str, label: str) -> str:
+    """Return a table that scrolls sideways, which the keyboard can reach."""
+    return f'<div class="wide" tabindex="0" role="region" aria-label="{label}">{table}</div>'
 
 
 ORIGINS = ("Measured:", "Drawn, not measured")
@@ -210,7 +304,7 @@ def _table(run: Run) -> str:
         rows.append([name, *table.metric_texts(pool(each), metrics), *ratio])
     bound = pd.Series({"mean_jct_s": run.summary["lower_bound_mean_jct_s"]})
     rows.append([BOUND, *table.metric_texts(bound, metrics), *[""] * (1 + several)])
-    return _html_table(headings, rows, rule=len(others))
+    return _html_table(headings, rows, rules=[len(others)])
 
 
 def _one_line(heading: str) -> str:
@@ -218,40 +312,63 @@ def _one_line(heading: str) -> str:
     return heading.replace("-\n", "").replace("\n", " ")
 
 
-def _html_table(headings: Sequence[str], rows: Sequence[Sequence[str]], rule: int) -> str:
-    """Return an HTML table with a rule above row number `rule`."""
-    top = "".join(f"<th>{escape(each)}</th>" for each in headings)
+def _html_table(headings: Sequence[str], rows: Sequence[Sequence[str]], rules: Sequence[int]) -> str:
+    """Return an HTML table with a rule above each row whose number is among `rules`."""
+    top = "".join(f'<th scope="col">{escape(each)}</th>' for each in headings)
     lines = []
     for number, row in enumerate(rows):
-        attribute = ' class="rule"' if number == rule else ""
+        attribute = ' class="rule"' if number in rules else ""
         lines.append(f"<tr{attribute}>" + "".join(f"<td>{escape(each)}</td>" for each in row) + "</tr>")
     return f"<table><thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _provenance(run: Run) -> str:
-    """Return notes, column sources, versions and choices as HTML."""
+    """Return notes, column sources, versions and choices as HTML; choices of the scenario are folded."""
     notes, origins = run.provenance.get("notes", []), run.provenance.get("column_origins", [])
     replaced = (*READING, *(ORIGINS if origins else ()))
     lines = [*(note for note in notes if not note.startswith(replaced)), *origins]
-    rows = "".join(
-        f'<tr><td>{escape(name)}</td><td class="word">{escape(value)}</td></tr>'
-        for name, value in _provenance_rows(run)
+    rows = [*_provenance_rows(run)]
+    used = _two_columns([row for row in rows if not row[0].startswith(SCENARIO)])
+    choices = _two_columns([row for row in rows if row[0].startswith(SCENARIO)])
+    folded = f"<details><summary>All choices of the scenario</summary>{choices}</details>"
+    return used + _paragraphs(lines, "small") + folded
+
+
+SCENARIO = "scenario: "
+
+
+def _two_columns(rows: Sequence[tuple[str, str]]) -> str:
+    cells = "".join(
+        f'<tr><td>{escape(name)}</td><td class="word">{escape(value)}</td></tr>' for name, value in rows
     )
-    return f'{_paragraphs(lines, "small")}<div class="wide"><table>{rows}</table></div>'
+    return f"<table>{cells}</table>"
 
 
 def _provenance_rows(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each row in the table of versions and choices."""
+    """Yield name and value of each row in the table of versions and choices, with the values that were used."""
     facts = run.provenance
     yield "created", str(facts.get("created", "unknown"))
     yield "commit", str(facts.get("commit") or "not from a checkout")
     yield "versions", ", ".join(f"{name} {number}" for name, number in facts.get("versions", {}).items())
     yield "platform", str(facts.get("platform", "unknown"))
+    used = {
+        "trace": facts.get("trace"),
+        "cluster": facts.get("cluster"),
+        "windows": _windows(run),
+        "policy": ", ".join(run.policies),
+    }
+    yield from ((name, str(value)) for name, value in used.items() if value)
     for name, value in run.choices.items():
         if isinstance(value, dict):
-            yield from ((f"{name}: {key}", _plain(each)) for key, each in value.items())
-        else:
+            yield from ((f"{name}: {key}", _plain(each)) for key, each in value.items() if not used.get(key))
+        elif not used.get(name) and value not in (None, [], False):  # a mode of the command that was not used
             yield name, _plain(value)
+
+
+def _windows(run: Run) -> str:
+    if run.choices["scenario"].get("full_trace"):
+        return "the whole trace as one episode"
+    return f"{len(run.windows)}: {', '.join(map(str, run.windows))}"
 
 
 def _plain(value: Any) -> str:

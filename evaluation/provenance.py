@@ -29,6 +29,7 @@ def collect(workloads: "Sequence[Workload]", heading: Sequence[str], notes: Sequ
     """Return the content of provenance.json; heading, notes: the lines above the table and the notes on it."""
     from gpu_cluster_gym.evaluation.table_notes import (
         origins,  # slow to import, and --version needs `versions` alone
+        trace_used,
     )
 
     cluster = workloads[0].cluster
@@ -37,6 +38,7 @@ def collect(workloads: "Sequence[Workload]", heading: Sequence[str], notes: Sequ
         "commit": commit(),
         "versions": {"python": platform.python_version(), **versions()},
         "platform": platform.platform(),
+        "trace": trace_used(workloads[0].scenario),
         "cluster": cluster.name,
         "node_gpus": list(cluster.node_gpus),
         "node_gpu_memory_gib": list(cluster.node_gpu_memory_gib),

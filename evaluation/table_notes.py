@@ -77,7 +77,7 @@ LEVERS = {
 def heading(workloads: Sequence["Workload"]) -> list[str]:
     """Return the lines above a table: trace, cluster, windows and the rules that apply to all policies."""
     scenario, cluster = workloads[0].scenario, workloads[0].cluster
-    trace = _trace(scenario)
+    trace = trace_used(scenario)
     size = f"{_counted(cluster.num_nodes, 'node')}, {_counted(cluster.num_gpus, 'GPU')}"
     given = "" if scenario.cluster or scenario.trace_name else ", the default"
     lines = [
@@ -116,7 +116,8 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def _trace(scenario: Scenario) -> str:
+def trace_used(scenario: Scenario) -> str:
+    """Return the trace of a scenario as it is named to people: generated, or read from a file."""
     if not scenario.trace_file:
         return f"{scenario.trace_name} (generated)"
     return scenario.trace_file + (f" (read as {scenario.trace_name})" if scenario.trace_name else "")

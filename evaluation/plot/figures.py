@@ -60,7 +60,7 @@ def cdf(run: Run, width: Width, window: int | None = None) -> "Figure":
     figure, axes = _figure(width, 2.4)
     for place, (policy, jobs) in enumerate(run.jobs.items()):
         colour, dashes = look(place)
-        time_s, share = run_tables.jct_cdf(jobs)
+        time_s, share = run_tables.cdf(jobs["jct_s"])
         axes.step(time_s, 100 * share, dashes, where="post", color=colour, linewidth=1.2, label=policy)
     log_time_axis(axes)
     axes.set_ylim(0, 100)

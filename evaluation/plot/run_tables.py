@@ -200,9 +200,9 @@ class Shares(NamedTuple):
     row: str
 
 
-def jct_cdf(jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return ascending job completion times, and for each the share of jobs that took at most that long."""
-    ascending = np.sort(jobs["jct_s"].dropna().to_numpy(float))
+def cdf(seconds: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Return ascending times of jobs, such as their JCT, and for each the share of jobs with at most that time."""
+    ascending = np.sort(seconds.dropna().to_numpy(float))
     places = np.unique(np.linspace(0, len(ascending) - 1, MAX_CURVE_POINTS).round().astype(int))
     return ascending[places], (places + 1) / len(ascending)
 

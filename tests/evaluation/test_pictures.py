@@ -1,12 +1,9 @@
-"""The HTML report is one self-contained file, figures have the widths of a paper, and both show the run's numbers."""
+"""Figures have the widths of a paper and show the run's numbers."""
 
 import json
 import re
 import shlex
-import shutil
-import subprocess
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +13,19 @@ import pytest
 from matplotlib import image
 
 from gpu_cluster_gym.evaluate import main, read_choices
-from gpu_cluster_gym.evaluation import html_report, record
+from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.evaluation.plot import __main__ as plot
 from gpu_cluster_gym.evaluation.plot import figures, run_tables
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, spread_out, style
 from tests.cases import tiny
 from tests.conftest import ROOT
 
-STRANGE = "<!--<script></script><b>0</b>"  # a job name that must be escaped
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a run of three policies on shared GPUs, with its HTML report."""
+    """Return the folder of a recorded run of three policies on shared GPUs."""
     place = tmp_path_factory.mktemp("pictures")
-    table = tiny.mixed(seed=1)
-    table.loc[3, "job_id"] = STRANGE
-    return ran(place, table, "--report", "--policy", "fifo", "srtf", "gandiva")
+    return ran(place, tiny.mixed(seed=1), "--record", "--policy", "fifo", "srtf", "gandiva")
 
 
 def ran(place: Path, table: pd.DataFrame, *more: str) -> Path:
@@ -41,90 +34,6 @@ def ran(place: Path, table: pd.DataFrame, *more: str) -> Path:
     flags = [f"--{flag.replace('_', '-')}={value}" for flag, value in chosen.items() if flag != "full_trace"]
     assert main([*more, *flags, "--full-trace", "--out", str(place / "out")]) == 0
     return place / "out"
-
-
-@pytest.fixture(scope="module")
-def text(folder: Path) -> str:
-    return (folder / "report.html").read_text(encoding="utf-8")
-
-
-def data_of(text: str) -> Any:
-    found = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    assert len(found) == 1
-    return json.loads(found[0])
-
-
-# The page.
-
-
-def test_the_page_needs_no_network(text: str) -> None:
-    assert set(re.findall(r"\w+://[\w./-]+", text)) == {"http://www.w3.org/2000/svg"}, (
-        "a name, not an address"
-    )
-    loading = r"<link|<img|<iframe|\bsrc=|\bhref=|url\(|@import|\bfetch\(|XMLHttpRequest|import\("
-    assert re.findall(loading, text) == []
-
-
-def test_no_placeholder_is_left(text: str) -> None:
-    assert re.findall(r"@[A-Z]+@", text) == []
-
-
-def test_names_do_not_break_the_page(text: str) -> None:
-    assert STRANGE not in text
-    assert STRANGE in data_of(text)["jobs"]["0"]
-    assert text.count("</script>") == 2
-    assert "<!--<script" not in text  # after this, browsers look for two ends of a script
-
-
-def test_the_pages_bars_match_the_record(folder: Path, text: str) -> None:
-    """GPU-seconds are equal up to rounding to seconds."""
-    data = data_of(text)
-    run = run_tables.read(folder)
-    for policy, segments in run.segments.items():
-        numbers = np.array(data["episodes"]["0"][policy]["gantt"]).reshape(-1, 6)
-        area = (numbers[:, 3] * numbers[:, 5]).sum()
-        held = ((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum()
-        assert area == pytest.approx(held, abs=len(numbers) * 16)
-        began = numbers[:, 2].cumsum()
-        assert began.tolist() == sorted(began)
-
-
-def test_the_table_has_the_numbers_of_the_summary(folder: Path, text: str) -> None:
-    kept = json.loads((folder / "summary.json").read_text())
-    for policy, numbers in kept["mean_over_windows"].items():
-        row = re.search(rf"<tr><td>{policy}</td>(.*?)</tr>", text)
-        assert row
-        assert f"{numbers['mean_jct_s']:,.0f}" in row[1]
-
-
-def test_the_page_has_its_provenance(folder: Path, text: str) -> None:
-    provenance = json.loads((folder / "provenance.json").read_text())
-    assert provenance["versions"]["numpy"] in text
-    assert (provenance["commit"] or "not from a checkout") in text
-    assert "Drawn, not measured:" in text
-    assert all(escape(line) in text for line in provenance["column_origins"])
-    for choice in ("scenario: physics", "scenario: seed", "policy"):
-        assert f"<td>{choice}</td>" in text
-
-
-def test_a_run_that_was_not_recorded_has_no_empty_pictures(tmp_path: Path) -> None:
-    run = run_tables.read(ran(tmp_path, tiny.jobs(8), "--policy", "fifo"))
-    assert not run.recorded
-    assert "episodes" not in data_of(html_report.text(run))
-    assert "Schedules were not recorded" in html_report.text(run)
-
-
-def test_the_script_runs_in_a_browser(folder: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if not browser:
-        pytest.skip("no chromium: this test opens the page in it")
-    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom")
-    line = [browser, *flags, "--enable-logging=stderr", (folder / "report.html").as_uri()]
-    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
-    assert "CONSOLE" not in done.stderr
-    assert done.stdout.count("<canvas") == 3, "a Gantt chart a policy"
-    assert done.stdout.count("<svg") == 3 + 3 + 3, "marks beside names, three charts, totals over time"
-    assert "NaN" not in done.stdout
 
 
 # Too many bars.
@@ -143,19 +52,11 @@ def test_shares_in_place_of_many_bars_have_the_same_total(folder: Path) -> None:
     assert found.shares.sum() * step == pytest.approx(held)
 
 
-def test_a_page_of_too_many_bars_shows_shares(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html_report, "MAX_BARS", 100)
-    text = html_report.text(run_tables.read(folder))
-    assert "the share of GPUs allocated is drawn instead" in text
-    kinds = [set(each) - {"timeline"} for each in data_of(text)["episodes"]["0"].values()]
-    assert {"row", "shares"} in kinds
-
-
 # Tables behind the pictures.
 
 
 def test_a_curve_ends_with_all_jobs() -> None:
-    times, shares = run_tables.jct_cdf(pd.DataFrame({"jct_s": [4.0, 1.0, 2.0, 2.0]}))
+    times, shares = run_tables.cdf(pd.Series([4.0, 1.0, 2.0, 2.0]))
     assert (times.tolist(), shares.tolist()) == ([1, 2, 2, 4], [0.25, 0.5, 0.75, 1])
 
 

@@ -1,0 +1,154 @@
+"""Data of the report's replay: what each job did in one window under each policy, in numbers that a page can carry.
+
+A job's life is its segments of `evaluation.record`, from its submission to its end without gaps. Times are whole
+seconds from the first submission of the window.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpu_cluster_gym.evaluation.plot import run_tables
+from gpu_cluster_gym.evaluation.plot.run_tables import Run, window_rows
+
+PHASES = ("queued", "reserved", "loading", "running", "pausing", "restarting")
+"""Phases of a life, by their number in the page."""
+MAX_SEGMENTS = 2_000_000
+"""Segments of all windows of a page, some eight bytes each."""
+DECIDED, TAIL = 0.99, 1.05
+"""The time shown has this share of the starts and pauses under every policy, and is then this much longer."""
+
+
+def packed(content: Mapping[str, Any]) -> str:
+    """Return an object as the base64 of its deflated JSON, which `html_report_replay.js` unpacks."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
+
+
+def unpacked(text: str) -> dict[str, Any]:
+    """Return the object that `packed` has packed."""
+    content: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
+    return content
+
+
+def replayed(run: Run) -> list[int]:
+    """Return the windows that a page can replay: the first ones, up to `MAX_SEGMENTS` segments of all policies."""
+    if not run.recorded:
+        return []
+    every = pd.concat([each["window"] for each in run.segments.values()])
+    total = every.value_counts().reindex(list(run.windows)).cumsum()
+    return [window for window in run.windows if total[window] <= MAX_SEGMENTS]
+
+
+def window_data(run: Run, window: int) -> dict[str, Any]:
+    """Return one window as the page reads it.
+
+    to: end of the time shown, s. end: finish of the last job that counts. jobs: by number, in the order of submission:
+    their names, times of submission and requested GPUs, and whether they count. places: GPUs as intervals, and cores;
+    place 0 is none. policies: of each its lives, and its totals over time.
+    """
+    tables = {policy: window_rows(table, window) for policy, table in run.segments.items()}
+    shown_to, end_s = time_shown(run, window)
+    jobs = _jobs(run, window, tables, end_s)
+    places: dict[tuple[str, float], int] = {("", 0.0): 0}
+    policies = {
+        policy: {
+            "lives": lives(table, list(jobs.index), places),
+            "timeline": _timeline(run, policy, window, shown_to),
+        }
+        for policy, table in tables.items()
+    }
+    return {
+        "to": round(shown_to),
+        "end": round(end_s),
+        "jobs": {
+            "id": list(jobs.index),
+            "submit": jobs["submit_s"].round().astype(int).tolist(),
+            "gpus": jobs["gpus"].astype(int).tolist(),
+            "counted": jobs["counted"].astype(int).tolist(),
+        },
+        "places": [[gpus, _short(cores)] for gpus, cores in places],
+        "policies": policies,
+    }
+
+
+def time_shown(run: Run, window: int) -> tuple[float, float]:
+    """Return the end of the time in which jobs that count are started and paused, s, and that of the whole window.
+
+    Of the time after it, `DECIDED` leaves a few starts; else jobs only run to their ends.
+    """
+    end_s = run.span_s(window)
+    last = 0.0
+    for policy, table in run.segments.items():
+        counted = set(window_rows(run.jobs[policy], window)["job_id"])
+        own = window_rows(table, window)
+        decided = own[own["job_id"].isin(counted) & own["phase"].isin(("loading", "running", "pausing"))]
+        last = max(last, float(decided["from_s"].quantile(DECIDED))) if len(decided) else last
+    return min(end_s, max(last * TAIL, 60.0)), end_s
+
+
+def _jobs(run: Run, window: int, tables: Mapping[str, pd.DataFrame], end_s: float) -> pd.DataFrame:
+    """Return the jobs of a window that are present before its end, by name: submission, requested GPUs, counted."""
+    every = pd.concat(tables.values(), ignore_index=True)
+    lives = every.groupby("job_id", sort=False)
+    found = pd.DataFrame(
+        {"submit_s": lives["from_s"].min(), "to_s": lives["to_s"].max(), "gpus": lives["num_gpus"].max()}
+    )
+    counted = window_rows(run.jobs[run.policies[0]], window).set_index("job_id")
+    found["counted"] = found.index.isin(counted.index)
+    found.loc[counted.index, "gpus"] = counted["num_gpus"]
+    present = found[(found["to_s"] > 0) & (found["submit_s"] <= end_s)]
+    return present.sort_values("submit_s", kind="stable")
+
+
+def lives(table: pd.DataFrame, jobs: list[str], places: dict[tuple[str, float], int]) -> list[int]:
+    """Return the lives of jobs under one policy: for each its number of segments, then three integers per segment.
+
+    The integers are the phase, the duration in s, and the place, which is added to `places` if it is new. Consecutive
+    segments without a difference are one.
+    """
+    wanted = pd.Index(jobs)
+    own = table.assign(number=wanted.get_indexer(pd.Index(table["job_id"])))
+    own = own[own["number"] >= 0].sort_values(["number", "from_s", "to_s"], kind="stable")
+    phase = own["phase"].astype(str).map(PHASES.index).to_numpy()
+    place = np.fromiter(
+        (
+            places.setdefault((gpus, cores), len(places))
+            for gpus, cores in zip(own["gpus"].tolist(), own["cores"].tolist(), strict=True)
+        ),
+        np.int64,
+        len(own),
+    )
+    number = own["number"].to_numpy()
+    new = np.ones(len(own), bool)
+    new[1:] = (number[1:] != number[:-1]) | (phase[1:] != phase[:-1]) | (place[1:] != place[:-1])
+    starts = np.flatnonzero(new)
+    ends = np.append(starts[1:], len(own)) - 1
+    edges = own["from_s"].round().to_numpy()[starts], own["to_s"].round().to_numpy()[ends]
+    rows = np.stack([phase[starts], edges[1] - edges[0], place[starts]], axis=1).astype(int)
+    counts = np.bincount(number[starts], minlength=len(jobs))
+    found: list[int] = []
+    begin = 0
+    for count in counts.tolist():
+        found.append(count)
+        found += rows[begin : begin + count].ravel().tolist()
+        begin += count
+    return found
+
+
+def _timeline(run: Run, policy: str, window: int, to_s: float) -> dict[str, list[float]]:
+    """Return the means of a window's totals over equal parts of the time shown."""
+    edges = np.linspace(0.0, to_s, run_tables.TIMELINE_BINS + 1)
+    means = run_tables.timeline_means(run, policy, window, edges).round(1)
+    columns = {"allocated": "held_gpus", "busy": "busy_gpus", "queued": "queued"}
+    return {key: [_short(value) for value in means[name].tolist()] for key, name in columns.items()}
+
+
+def _short(value: float) -> float:
+    """Return a whole number as an integer, which takes fewer characters."""
+    return int(value) if value == int(value) else value

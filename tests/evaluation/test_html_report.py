@@ -1,0 +1,427 @@
+"""The HTML report is one self-contained file that shows the run's numbers and replays its schedules."""
+
+import json
+import re
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpu_cluster_gym.evaluation import html_report, replay
+from gpu_cluster_gym.evaluation.plot import run_tables, style
+from gpu_cluster_gym.evaluation.plot.run_tables import Run
+from gpu_cluster_gym.evaluation.record import parse_intervals
+from tests.cases import tiny
+from tests.evaluation.browser import Browser, browser
+from tests.evaluation.test_pictures import ran
+
+STRANGE = "<!--<script></script><b>0</b>"  # a job name that must be escaped
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run of three policies on shared GPUs, with its HTML report."""
+    table = tiny.mixed(seed=1)
+    table.loc[3, "job_id"] = STRANGE
+    place = tmp_path_factory.mktemp("report")
+    return ran(place, table, "--report", "--policy", "fifo", "srtf", "gandiva")
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Run:
+    return run_tables.read(folder)
+
+
+@pytest.fixture(scope="module")
+def text(folder: Path) -> str:
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def data_of(text: str) -> Any:
+    found = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert len(found) == 1
+    return json.loads(found[0])
+
+
+def window_of(text: str, window: int = 0) -> dict[str, Any]:
+    found = re.search(rf'<script type="text/plain" id="window-{window}">(.*?)</script>', text)
+    assert found
+    return replay.unpacked(found[1])
+
+
+def lives_of(win: dict[str, Any], policy: str) -> dict[str, list[tuple[str, float, float, str]]]:
+    """Return the lives in a page by job: phase, start, end and GPUs of each segment."""
+    flat = iter(win["policies"][policy]["lives"])
+    found: dict[str, list[tuple[str, float, float, str]]] = {}
+    for job, submitted in zip(win["jobs"]["id"], win["jobs"]["submit"], strict=True):
+        time = submitted
+        found[job] = []
+        for _ in range(next(flat)):
+            phase, lasts, place = next(flat), next(flat), next(flat)
+            found[job].append((replay.PHASES[phase], time, time + lasts, win["places"][place][0]))
+            time += lasts
+    assert next(flat, None) is None
+    return found
+
+
+# The file.
+
+
+def test_the_page_needs_no_network(text: str) -> None:
+    assert set(re.findall(r"\w+://[\w./-]+", text)) == {"http://www.w3.org/2000/svg"}, (
+        "a name, not an address"
+    )
+    loading = r"<link|<img|<iframe|\bsrc=|\bhref=|url\(|@import|\bfetch\(|XMLHttpRequest|import\("
+    assert re.findall(loading, text) == []
+
+
+def test_no_placeholder_is_left(text: str) -> None:
+    assert re.findall(r"@[A-Z]+@", text) == []
+
+
+def test_names_do_not_break_the_page(text: str) -> None:
+    assert STRANGE not in text
+    assert STRANGE in window_of(text)["jobs"]["id"]
+    assert text.count("</script>") == 3, "data, window and code"
+    assert "<!--<script" not in text  # after this, browsers look for two ends of a script
+
+
+def test_the_table_has_the_numbers_of_the_summary(folder: Path, text: str) -> None:
+    kept = json.loads((folder / "summary.json").read_text())
+    for policy, numbers in kept["mean_over_windows"].items():
+        row = re.search(rf"<tr><td>{policy}</td>(.*?)</tr>", text)
+        assert row
+        assert f"{numbers['mean_jct_s']:,.0f}" in row[1]
+
+
+def test_the_page_has_its_provenance(folder: Path, text: str) -> None:
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert provenance["versions"]["numpy"] in text
+    assert (provenance["commit"] or "not from a checkout") in text
+    assert "Drawn, not measured:" in text
+    assert all(escape(line) in text for line in provenance["column_origins"])
+    rows = dict(re.findall(r'<tr><td>([\w: ]+)</td><td class="word">(.*?)</td></tr>', text))
+    assert rows["trace"].endswith(".csv")
+    assert (rows["cluster"], rows["policy"]) == ("2x8", "fifo, srtf, gandiva")
+    assert rows["windows"] == "the whole trace as one episode"
+    assert {"scenario: physics", "scenario: seed"} <= set(rows)
+
+
+# The finding.
+
+
+def found(ratios: dict[str, tuple[float, float, float]], asked: list[str], windows: int = 20) -> str:
+    """Return the title for these ratios with their limits; the reference is the first."""
+    names = list(ratios)
+    rows = {
+        name: {"ratio": ratio, "low": low, "high": high, "wins": 0, "windows": windows}
+        for name, (ratio, low, high) in ratios.items()
+    }
+    summary = {
+        "reference": names[0],
+        "mean_jct_ratio": rows,
+        "mean_over_windows": {name: {"mean_jct_s": 7200.0} for name in names},
+    }
+    jobs = pd.DataFrame({"window": range(windows)})
+    made = Run(Path(), {"policy": asked}, summary, {}, dict.fromkeys(names, jobs), {}, {})
+    return html_report.finding(made).title
+
+
+@pytest.mark.parametrize(
+    ("ratios", "asked", "title"),
+    [
+        ({"fifo": (1, 1, 1), "xion": (0.771, 0.7, 0.8)}, ["xion"], "xion: mean JCT 23 % below fifo's"),
+        (
+            {"fifo": (1, 1, 1), "xion": (0.8, 0.7, 0.9), "srtf": (0.5, 0.4, 0.6)},
+            ["xion"],
+            "xion: mean JCT 20 % below fifo's",
+        ),
+        (
+            {"fifo": (1, 1, 1), "xion": (0.8, 0.7, 0.9), "srtf": (0.5, 0.4, 0.6)},
+            ["xion", "srtf"],
+            "srtf: mean JCT 50 % below fifo's",
+        ),
+        ({"fifo": (1, 1, 1), "las": (1.3, 1.1, 1.6)}, ["las"], "las: mean JCT 30 % above fifo's"),
+        (
+            {"fifo": (1, 1, 1), "las": (0.97, 0.9, 1.02)},
+            ["las"],
+            "las: mean JCT not clearly different from fifo's",
+        ),
+        (
+            {"fifo": (1, 1, 1), "first_legal": (0.3, 0.2, 0.4), "srtf_oracle": (0.2, 0.1, 0.3)},
+            ["fifo"],
+            "fifo: mean JCT 2.00 hours",
+        ),
+    ],
+)
+def test_the_title_is_the_finding(
+    ratios: dict[str, tuple[float, float, float]], asked: list[str], title: str
+) -> None:
+    assert found(ratios, asked) == title
+
+
+# The replay's data.
+
+
+def test_lives_match_the_record(run: Run, text: str) -> None:
+    """Phases, GPUs and times of every job are those of `segments.csv`, up to rounding to seconds."""
+    win = window_of(text)
+    for policy, segments in run.segments.items():
+        lives = lives_of(win, policy)
+        assert set(lives) == set(segments["job_id"])
+        for job, own in segments.groupby("job_id"):
+            life = lives[str(job)]
+            assert life[0][1] == pytest.approx(own["from_s"].min(), abs=0.5)
+            assert life[-1][2] == pytest.approx(own["to_s"].max(), abs=0.5)
+            for phase, gpus in {(each[0], each[3]) for each in life}:
+                chosen = own[(own["phase"] == phase) & (own["gpus"] == gpus)]
+                lasted = sum(
+                    end - begin for what, begin, end, where in life if (what, where) == (phase, gpus)
+                )
+                assert lasted == pytest.approx((chosen["to_s"] - chosen["from_s"]).sum(), abs=len(life))
+
+
+def test_lives_give_the_results(run: Run, text: str) -> None:
+    """JCT and wait as the page computes them are those of `jobs.csv`, up to rounding."""
+    win = window_of(text)
+    for policy, jobs in run.jobs.items():
+        lives = lives_of(win, policy)
+        for row in jobs.to_dict("records"):
+            life = lives[row["job_id"]]
+            waits = sum(
+                end - begin for what, begin, end, _ in life if what in ("queued", "reserved", "restarting")
+            )
+            assert life[-1][2] - life[0][1] == pytest.approx(row["jct_s"], abs=1)
+            assert waits == pytest.approx(row["wait_s"], abs=len(life))
+
+
+def test_the_time_shown_ends_where_scheduling_does() -> None:
+    """Hand-worked: starts at 0, 100 and 200 s, the last job runs to 90,000 s; the page ends soon after 200 s."""
+    segments = pd.DataFrame(
+        {
+            "window": 0,
+            "job_id": ["a", "b", "b", "c", "c"],
+            "phase": ["running", "queued", "running", "queued", "running"],
+            "from_s": [0.0, 0.0, 100.0, 0.0, 200.0],
+            "to_s": [100.0, 100.0, 200.0, 200.0, 90_000.0],
+        }
+    )
+    jobs = pd.DataFrame({"window": 0, "job_id": ["a", "b", "c"], "finish_s": [100.0, 200.0, 90_000.0]})
+    made = Run(Path(), {}, {}, {}, {"fifo": jobs}, {"fifo": segments}, {})
+    shown_s, end_s = replay.time_shown(made, 0)
+    assert end_s == 90_000
+    assert 198 <= shown_s <= 200 * replay.TAIL
+
+
+def test_windows_beyond_the_budget_are_not_replayed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "MAX_SEGMENTS", 10)
+    text = html_report.text(run)
+    assert data_of(text)["replayed"] == []
+    assert "too many changes to be replayed" in text
+    assert "share of GPUs allocated, a row per GPU" in text
+
+
+def test_a_run_that_was_not_recorded_has_no_replay(tmp_path: Path) -> None:
+    run = run_tables.read(ran(tmp_path, tiny.jobs(8), "--policy", "fifo"))
+    text = html_report.text(run)
+    assert data_of(text)["replayed"] == []
+    assert "Schedules were not recorded" in text
+
+
+def test_colours_of_jobs_differ() -> None:
+    colours = style.job_colours(300)
+    assert len(set(colours)) == 300
+    assert all(re.fullmatch(r"#[0-9a-f]{6}", each) for each in colours)
+    numbers = np.array([[int(each[at : at + 2], 16) for at in (1, 3, 5)] for each in colours], float)
+    for apart in range(1, 8):
+        gaps = np.abs(numbers[apart:] - numbers[:-apart]).max(axis=1)
+        assert gaps.min() >= 24, f"jobs {apart} apart look alike"
+
+
+# The page in a browser.
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+def opened(page: Browser, folder: Path, **how: Any) -> None:
+    page.open(folder / "report.html", **how)
+    page.until("document.getElementById('clock').textContent")
+
+
+SIZES = [(1280, 900), (390, 844)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_its_window_without_errors(
+    page: Browser, folder: Path, size: tuple[int, int], scheme: str
+) -> None:
+    opened(page, folder, width=size[0], height=size[1], prefers_color_scheme=scheme)
+    assert page.errors == []
+    assert page.run("document.documentElement.scrollWidth") <= size[0]
+    assert page.run("document.body.innerText.match(/NaN|undefined|Infinity/)") is None
+    assert page.run("document.querySelectorAll('canvas').length") == 6, (
+        "grid, queue and chart of two policies"
+    )
+    background = page.run("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_ratio_and_interval_stay_in_sight(page: Browser, folder: Path, size: tuple[int, int]) -> None:
+    opened(page, folder, width=size[0], height=size[1])
+    page.run("scrollTo(0, 1500)")
+    top, bottom = page.run(
+        "(({top, bottom}) => [top, bottom])(document.querySelector('.verdict').getBoundingClientRect())"
+    )
+    assert top == 0
+    assert bottom < size[1] / 6
+    ratio = page.run("document.querySelector('.verdict b').textContent")
+    assert (
+        ratio == f"{json.loads((folder / 'summary.json').read_text())['mean_jct_ratio']['srtf']['ratio']:.3f}"
+    )
+
+
+def state_at(run: Run, policy: str, time_s: float) -> tuple[int, int]:
+    """Return the number of GPUs held and of jobs queued at a time, from the record."""
+    segments = run.segments[policy]
+    now = segments[(segments["from_s"] <= time_s) & (time_s < segments["to_s"])]
+    held = {gpu for text in now["gpus"] for gpu in parse_intervals(text)}
+    return len(held), int(now["phase"].isin(["queued", "reserved", "restarting"]).sum())
+
+
+def test_the_slider_shows_the_state_of_the_record(page: Browser, folder: Path, run: Run) -> None:
+    """The counts beside each grid are those of the record at 25 times halfway between whole seconds."""
+    opened(page, folder)
+    last = page.run("replay.range[1]")
+    for time_s in np.linspace(0, last - 1, 25).round() + 0.5:
+        page.run(f"moveTo({time_s})")
+        told = page.run("replay.sides.map((side) => [side.policy, side.now.textContent])")
+        for policy, text in told:
+            held, queued = state_at(run, policy, float(time_s))
+            assert text == f"{held} of 16 GPUs held · {queued} queued"
+
+
+FOCUS = "document.activeElement"
+
+
+def test_the_keyboard_moves_the_slider_and_focus_is_visible(page: Browser, folder: Path) -> None:
+    """Tab walks over the controls in the order of the page, each with an outline; arrow keys move the time."""
+    opened(page, folder)
+    page.press("Tab")
+    order: list[str] = []
+    while page.run(f"{FOCUS} !== document.body") and len(order) < 60:
+        order.append(page.run(f"{FOCUS}.id || {FOCUS}.ariaLabel || {FOCUS}.className"))
+        assert page.run(f"getComputedStyle({FOCUS}).outlineStyle") != "none", order
+        page.press("Tab")
+    controls = [
+        "window",
+        "left",
+        "right",
+        "find",
+        "play",
+        "before",
+        "after",
+        "speed",
+        "closer",
+        "wider",
+        "slider",
+    ]
+    assert order[: len(controls)] == controls
+    canvases = [f"{what} under {policy}" for policy in ("fifo", "srtf") for what in ("GPUs by job", "queue")]
+    assert [each.partition(":")[0] for each in order[len(controls) :][:4]] == canvases
+    page.run("document.getElementById('slider').focus()")
+    before = page.run("replay.at")
+    page.press("ArrowRight")
+    assert page.run("replay.at") > before
+    page.press("Home")
+    assert page.run("replay.at") == 0
+    assert page.run("document.getElementById('slider').getAttribute('aria-valuetext')").startswith("00:00:00")
+
+
+def test_the_keyboard_reaches_a_job(page: Browser, folder: Path) -> None:
+    """Arrow keys walk over the GPUs; Enter selects the job there, whose life then appears for both policies."""
+    opened(page, folder)
+    page.run("moveTo(600); replay.sides[1].grid.focus()")
+    for _ in range(3):
+        page.press("ArrowRight")
+    said = page.run("document.getElementById('said').textContent")
+    assert said.startswith("node 0 (GPU 3): job ")
+    page.press("Enter")
+    name = page.run("nameOf(replay.job)")
+    assert f"job {name}," in said
+    card = page.run("document.getElementById('card').innerText")
+    assert card.startswith(f"Job {name}")
+    assert page.run("document.querySelectorAll('#card ol').length") == 2
+
+
+def test_a_life_on_the_page_is_that_of_the_record(page: Browser, folder: Path, run: Run) -> None:
+    """Each line of a job's life begins at the time of a segment, and the last is its end."""
+    opened(page, folder)
+    for job in range(0, 32, 5):
+        page.run(f"select({job})")
+        name = page.run("nameOf(replay.job)")
+        for place, policy in enumerate(page.run("replay.sides.map((side) => side.policy)")):
+            items = f"document.querySelectorAll('#card ol')[{place}].querySelectorAll('li')"
+            lines = page.run(f"[...{items}].map((each) => each.innerText)")
+            own = run.segments[policy][run.segments[policy]["job_id"] == name].sort_values("from_s")
+            end_s = round(float(own["to_s"].max()))
+            assert lines[-1].startswith(clock(end_s))
+            assert lines[0].startswith(clock(round(float(own["from_s"].min()))))
+            paused = int(run.jobs[policy].set_index("job_id").loc[name, "preemptions"])
+            overhead = (own["phase"] == "pausing").sum()
+            assert sum("is paused" in line for line in lines) == overhead <= paused or len(lines) > 20
+
+
+def clock(seconds: int) -> str:
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def test_jobs_whose_fate_differs_most_come_first(page: Browser, folder: Path, run: Run) -> None:
+    opened(page, folder)
+    left, right = page.run("replay.sides.map((side) => side.policy)")
+    gaps = (run.jobs[right].set_index("job_id")["jct_s"] - run.jobs[left].set_index("job_id")["jct_s"]).abs()
+    names = page.run("[...document.querySelectorAll('#fates button')].map((each) => each.textContent)")
+    assert len(names) == min(12, int((gaps >= 1).sum()))
+    shown = gaps.loc[names].to_numpy()
+    assert shown[0] == gaps.max()
+    assert (np.diff(shown) <= 1).all(), "rounded to seconds"
+
+
+def test_play_moves_on_and_steps_where_motion_is_reduced(page: Browser, folder: Path) -> None:
+    for motion in ("no-preference", "reduce"):
+        opened(page, folder, prefers_reduced_motion=motion)
+        page.run("window.moves = 0; const move = drawMoment; drawMoment = () => { window.moves++; move(); };")
+        before = page.run("replay.at")
+        page.run("document.getElementById('play').focus()")
+        page.press("Enter")
+        page.until(f"replay.at > {before}")
+        assert page.run("document.getElementById('play').textContent") == "Pause"
+        page.run("new Promise((done) => setTimeout(done, 1000))")
+        page.press("Enter")
+        at = page.run("replay.at")
+        moves = page.run("window.moves")
+        assert moves > 4 if motion == "no-preference" else moves <= 4
+        page.run("new Promise((done) => setTimeout(done, 300))")
+        assert page.run("replay.at") == at
+
+
+def test_a_click_on_a_gpu_selects_its_job(page: Browser, folder: Path) -> None:
+    opened(page, folder)
+    page.run("moveTo(600); replay.sides[0].grid.scrollIntoView({block: 'center'})")
+    x, y, job = page.run(
+        """(() => { const side = replay.sides[0];
+        const gpu = [...Array(data.gpus).keys()].find((each) => holders(side, each, 600).length === 1);
+        const [x, y] = cellOf(side.layout, gpu), box = side.grid.getBoundingClientRect();
+        return [box.left + x + 4, box.top + y + 4, side.job[holders(side, gpu, 600)[0]]]; })()"""
+    )
+    page.click(x, y)
+    assert page.run("replay.job") == job
