@@ -119,12 +119,12 @@ def refuse_contradictions(scenario: Scenario, fields: Mapping[str, Any], workloa
     days = scenario.warm_days + scenario.counted_days + scenario.after_days
     if fields.get("full_trace"):
         raise ValueError(
-            f"--full-trace replays all jobs from an empty cluster, but {steady} has steady windows: drop one of them"
+            f"--full-trace replays all jobs from an empty cluster, but {steady} has steady windows: drop either"
         )
     if fields.get("target_load"):
         raise ValueError(
             f"--target-load scales the arrivals of windows of a number of jobs, but {steady} has steady ones, "
-            "whose load is --steady-load: drop one of them"
+            "whose load is --steady-load: drop either"
         )
     if "jobs" in fields and "steady_load" not in fields:
         raise ValueError(
