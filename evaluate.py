@@ -15,7 +15,7 @@ from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import processors, progress, working
 from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
-from gpu_cluster_gym.workloads import Scenario, with_physics
+from gpu_cluster_gym.workloads import DEFAULT, Scenario, named, refuse_contradictions, with_physics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,7 @@ class Evaluation:
     those of the agents' training scenario unless other flags set the scenario."""
     paper: str | None = None
     """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy."""
-    scenario: Scenario = field(default_factory=Scenario)
+    scenario: Scenario = field(default_factory=partial(named, DEFAULT))
     """Jobs, cluster and rules."""
     windows: int | None = choice(None, least=1)
     """Number of test windows; default: 20, or 100 with --protocol; fewer if the trace has fewer. With --paper: number
@@ -76,7 +76,9 @@ class Evaluation:
     processes: int = choice(1, least=1)
     """CPU cores to use, at most those available. Results do not depend on their number."""
     workload: str | None = None
-    """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it."""
+    """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it. Default: philly,
+    whose windows are days at a steady load; with another trace, a log, or flags about windows of a number of jobs
+    (--jobs, --target-load, --all-windows, --full-trace), the rest is as in philly_backlog."""
     out: str | None = None
     """Run folder for choices, results, notes and figures; default: runs/evaluate-<time>-<hash>."""
     record: bool = False
@@ -212,10 +214,10 @@ def read_choices(args: Sequence[str]) -> Evaluation:
     if evaluation.scenario.full_trace and (evaluation.windows or evaluation.protocol):
         other = "--windows" if evaluation.windows else "--protocol, which needs windows"
         raise ValueError(f"--full-trace replays the trace as one episode: drop it or {other}")
-    usual = Scenario(seed=evaluation.scenario.seed)
+    usual = replace(named(DEFAULT), seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
-        changed = [name for name, value in vars(usual).items() if getattr(evaluation.scenario, name) != value]
-        raise ValueError(f"--paper has its own workloads: drop {', '.join(map(flag, changed))}")
+        asked = choices.asked_for(args, Evaluation).keys() & {*vars(usual), "workload"} - {"seed"}
+        raise ValueError(f"--paper has its own workloads: drop {', '.join(sorted(map(flag, asked)))}")
     return replace(evaluation, processes=processors(evaluation.processes))
 
 
@@ -296,14 +298,15 @@ def candidates_of(evaluation: Evaluation, asked: "Mapping[str, Any]") -> "tuple[
 
     look_in_this_folder()
     found = all_candidates(evaluation.protocol)
-    named = any(asked.get(name) for name in ("workload", "trace", "trace_file"))
-    if named or not (scenario := trained_on(found)):
+    stated = any(asked.get(name) for name in ("workload", "trace", "trace_file"))
+    if stated or not (scenario := trained_on(found)):
         return evaluation, found
     if extra := max(len(each.extra_workloads) for each in found):
         print(
             f"Note: the agent was trained on {extra + 1} workloads; windows are of the first (see --workload)."
         )
     given = {name: value for name, value in asked.items() if name in vars(scenario)}
+    refuse_contradictions(replace(scenario, **given), given)
     return replace(evaluation, scenario=replace(scenario, **given)), found
 
 

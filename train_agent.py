@@ -19,7 +19,7 @@ from gpu_cluster_gym.evaluation.command import processors, progress
 from gpu_cluster_gym.evaluation.stopping import with_message
 from gpu_cluster_gym.simulator.choice import check, choice, flag
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
-from gpu_cluster_gym.workloads import Scenario, Split, with_physics
+from gpu_cluster_gym.workloads import DEFAULT, Scenario, Split, named, with_physics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,7 @@ PRESETS = choices.WORKLOAD | {"action": ACTION}
 class Run:
     """Scenario, training options, and the final test."""
 
-    scenario: Scenario = field(default_factory=Scenario)
+    scenario: Scenario = field(default_factory=partial(named, DEFAULT))
     """Jobs, cluster and rules."""
     training: Training = field(default_factory=SteerTraining)
     """Training options; --action selects the kind, and with it the further options and their defaults."""
@@ -58,7 +58,9 @@ class Run:
     processes: int | None = choice(None, least=1)
     """CPU cores to use, at most those available; default: all. Results do not depend on their number."""
     workload: str | None = None
-    """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it."""
+    """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it. Default: philly,
+    whose windows are days at a steady load; with another trace, a log, or flags about windows of a number of jobs
+    (--jobs, --target-load, --all-windows, --full-trace), the rest is as in philly_backlog."""
     track: Literal["wandb", "mlflow"] | None = None
     """Additional experiment tracker; install it as an extra. wandb: offline in the run folder unless WANDB_MODE is
     online; mlflow: at MLFLOW_TRACKING_URI."""
@@ -227,17 +229,17 @@ def score(run: Run, agents: "Sequence[Trained]", folder: Path) -> None:
 
     own = run.workload or choices.workload_like(run.scenario) or OWN
     extra = run.training.extra_workloads if isinstance(run.training, SteerTraining) else ()
-    named = scenarios_of(run.scenario, run.training, OWN if own in extra else own)
-    policies, summaries = in_table(run.scenario, run.training, agents, tuple(named)), []
-    for name, scenario in named.items():
-        if several := len(named) > 1:
+    scenarios = scenarios_of(run.scenario, run.training, OWN if own in extra else own)
+    policies, summaries = in_table(run.scenario, run.training, agents, tuple(scenarios)), []
+    for name, scenario in scenarios.items():
+        if several := len(scenarios) > 1:
             print(f"\n{name}:")
         test = replace(run, scenario=scenario)
         summaries.append(score_on(test, policies, len(agents), folder / name if several else folder))
-    if len(named) > 1:
+    if len(scenarios) > 1:
         found = verdicts(together(summaries), len(agents), run.training)
         run_folder.write_notes(folder, found)
-        print(f"\nAll {len(named)} workloads together:")
+        print(f"\nAll {len(scenarios)} workloads together:")
         table.console(sys.stdout).print(found[0])
     print(f"Score again: python evaluate.py --policy {agents[0].folder}")
 

@@ -36,11 +36,11 @@ PREDICTORS = Path(__file__).parent.parent / "workloads" / "run_time_predictors"
 WORKLOADS = {
     "mixed": named("mixed"),
     "busy": named("busy"),
-    "philly": named("philly"),
+    "philly_backlog": named("philly_backlog"),
     "coda_mix": named("coda_mix"),
 }
-TRAINING = {"mixed": 64, "busy": 32, "philly": 32, "coda_mix": 3}  # windows
-VALIDATION = {"mixed": 20, "busy": 12, "philly": 8, "coda_mix": 2}
+TRAINING = {"mixed": 64, "busy": 32, "philly_backlog": 32, "coda_mix": 3}  # windows
+VALIDATION = {"mixed": 20, "busy": 12, "philly_backlog": 8, "coda_mix": 2}
 RECORDING_POLICY = "coda"  # it tunes cores and never shares GPUs, which gives the most readings
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # of the run time
 START = Rule().first_guess

@@ -548,10 +548,14 @@ MUTANTS = (
         ("all jobs count", "    if rows is not None:\n", "    if rows is not None and False:\n"),
     ),
     *in_file(
-        "workloads/_workload.py",
+        "workloads/_steady.py",
         "simulator/test_warm_starts",
         ("counting begins after the limit", "(submit_s >= stretch.from_s)", "(submit_s > stretch.from_s)"),
         ("counting ends with the limit", "(submit_s < stretch.to_s)", "(submit_s <= stretch.to_s)"),
+    ),
+    *in_file(
+        "workloads/_workload.py",
+        "simulator/test_warm_starts",
         (
             "steady windows begin empty",
             "            episode.states[0] = self._begun[0]\n",

@@ -247,7 +247,7 @@ def window(name: str, quick: bool) -> Workload:
     """Return the first test window of a workload, or its first jobs if `quick`."""
     if name == TRACE:
         jobs = QUICK_WINDOW_JOBS if quick else 80_000
-        scenario = replace(named("philly"), jobs=jobs, all_windows=True, target_load=0.85)
+        scenario = replace(named("philly_backlog"), jobs=jobs, all_windows=True, target_load=0.85)
         return windows(scenario, "train", 1)[0]
     load = windows(named(name), "test", 1)[0]
     if not quick:
@@ -269,11 +269,11 @@ def policy_row(policy: str, workload: str, target: float | None) -> None:
 
 
 for _policy in POLICIES:
-    for _workload in ("mixed", "philly"):
+    for _workload in ("mixed", "philly_backlog"):
         policy_row(_policy, _workload, WINDOW_TARGET_S)
     policy_row(_policy, TRACE, LONG_TRACE_TARGET_S)
 policy_row("union", "mixed", UNION_TARGET_S)
-policy_row("union", "philly", None)
+policy_row("union", "philly_backlog", None)
 policy_row("union", TRACE, None)
 
 
@@ -496,8 +496,8 @@ def new_process(workload: str, policy: str, cache: str | None = None) -> None:
 
 @row("first_result", unit="s", target=FIRST_RESULT_TARGET_S)
 def first_result(quick: bool) -> Comparison:
-    """Simulate sjf on a window of philly in a new process, including imports, with compiled code cached."""
-    return Comparison(Work(lambda _: new_process("quick" if quick else "philly", "sjf")))
+    """Simulate sjf on a window of philly_backlog in a new process, including imports, with compiled code cached."""
+    return Comparison(Work(lambda _: new_process("quick" if quick else "philly_backlog", "sjf")))
 
 
 def compiling_row(policy: str, workload: str) -> None:
@@ -519,5 +519,5 @@ def compiling_row(policy: str, workload: str) -> None:
     )
 
 
-compiling_row("sjf", "philly")
+compiling_row("sjf", "philly_backlog")
 compiling_row("union", "mixed")

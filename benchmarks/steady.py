@@ -1,6 +1,6 @@
 """Loads, waits and ends of steady windows over cluster sizes, loads, lengths and caps: `python -m benchmarks.steady`.
 
-The standard, `philly_steady`, follows a rule in which no agent has part: under the best published policy, waiting is at
+The standard, `philly`, follows a rule in which no agent has part: under the best published policy, waiting is at
 least a quarter of mean JCT (mean over windows), and little of the counted work ends after the last arrival.
 
 `--windows N` of each seed. `--plot FILE` draws mean JCT and slowdown over the load instead, policies as lines.
@@ -95,14 +95,13 @@ def windows_of(scenario: Scenario, count: int) -> list[Workload]:
 
 
 def draw(file: Path, count: int) -> None:
-    """Draw mean JCT and slowdown of the policies over the load of `philly_steady`."""
+    """Draw mean JCT and slowdown of the policies over the load of `philly`."""
     from matplotlib.figure import Figure
 
     loads = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
     found = {
         name: [
-            measured(windows_of(replace(named("philly_steady"), steady_load=load), count), name)
-            for load in loads
+            measured(windows_of(replace(named("philly"), steady_load=load), count), name) for load in loads
         ]
         for name in POLICIES
     }

@@ -22,7 +22,7 @@ from gpu_cluster_gym.evaluation import table_notes
 from gpu_cluster_gym.workloads import named, windows
 
 MARK = "the real log"
-WORKLOAD = "philly"
+WORKLOAD = "philly_backlog"
 RESULTS = "results_of_log"
 BUSY, ALL = "the log", "the log, all windows"
 

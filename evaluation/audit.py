@@ -251,7 +251,7 @@ def random_workload(rng: np.random.Generator) -> "Workload":
         contention_form=rng.choice(["turns", "excess"]).item(),
         profiling=float(rng.choice([0, 30])),
         oom_victim=rng.choice(["random", "newcomer", "grower"]).item(),
-        run_time_predictor=rng.choice(["", "mixed", "philly", "busy"]).item() or None,
+        run_time_predictor=rng.choice(["", "mixed", "philly_backlog", "busy"]).item() or None,
     )
     if "failures" in scenario.parts:
         scenario = replace(scenario, node_mtbf_h=failing_h, node_repair_h=0.5)

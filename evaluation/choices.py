@@ -18,7 +18,7 @@ from gpu_cluster_gym.evaluation.command import FLAGS, WIDTH, log
 from gpu_cluster_gym.evaluation.run_folder import CHOICES, unfinished
 from gpu_cluster_gym.simulator.choice import changed, flag, hints, names, what
 from gpu_cluster_gym.traces import did_you_mean
-from gpu_cluster_gym.workloads import Scenario, named
+from gpu_cluster_gym.workloads import DEFAULT, OF_JOBS, Scenario, base, named, refuse_contradictions
 from gpu_cluster_gym.workloads import names as workload_names
 
 C = TypeVar("C")
@@ -72,9 +72,17 @@ def read(
     """
     start = before_flags(kind, args, presets)
     asked = parse(start, args, command=command, about=about, presets=presets)
-    if not asked.keys() & {"workload", "config"} and (note := jobs_alone(asked.get("trace"))):
+    if not asked.keys() & {"workload", "config"} and (note := other_base(asked)):
         log(f"Note: {note}.")
-    return changed(start, asked)
+    return without_contradictions(changed(start, asked), asked, asked.get("workload"))
+
+
+def without_contradictions(choices: C, given: Mapping[str, Any], workload: str | None) -> C:
+    """Return choices if those given do not contradict their scenario; else raise ValueError."""
+    scenario = getattr(choices, "scenario", None)
+    if isinstance(scenario, Scenario):
+        refuse_contradictions(scenario, given, workload)
+    return choices
 
 
 def asked_for(args: Sequence[str], kind: type) -> dict[str, Any]:
@@ -83,11 +91,18 @@ def asked_for(args: Sequence[str], kind: type) -> dict[str, Any]:
     return (from_file(file, kind) if file else {}) | parse(kind(), args)
 
 
-def jobs_alone(trace: str | None) -> str:
-    """Return a note for a trace that shares its name with a workload of another cluster; empty for others."""
-    if trace not in workload_names() or replace(named(trace), trace=trace) == Scenario(trace=trace):
+def other_base(asked: Mapping[str, Any]) -> str:
+    """Return a note on flags that override another scenario than that of the default workload; empty for others.
+
+    These are a trace that shares its name with a workload of another cluster, and windows of a number of jobs.
+    """
+    trace = asked.get("trace")
+    if trace != DEFAULT and trace in workload_names() and named(trace) != Scenario(trace=trace):
+        return f"--trace {trace} sets the jobs only; --workload {trace} also sets its cluster and windows"
+    if "trace_file" in asked or trace not in (None, DEFAULT) or base(asked).steady_load is not None:
         return ""
-    return f"--trace {trace} sets the jobs only; --workload {trace} also sets its cluster and windows"
+    flags = ", ".join(flag(name) for name in OF_JOBS if asked.get(name))
+    return f"{flags} is not of {DEFAULT}, whose windows are days at a steady load: the rest is as in philly_backlog"
 
 
 def value_of(args: Sequence[str], name: str) -> str | None:
@@ -98,6 +113,12 @@ def value_of(args: Sequence[str], name: str) -> str | None:
             behind = next(iter(args[at + 1 : at + 2]), "--")
             return text if joined else None if behind.startswith("--") else behind
     return None
+
+
+def written(args: Sequence[str]) -> dict[str, str]:
+    """Return the flags of arguments with their texts, by field, before they are parsed; without the --no- forms."""
+    names_of = (arg.partition("=")[0] for arg in args if arg.startswith("--") and not arg.startswith("--no-"))
+    return {name.removeprefix("--").replace("-", "_"): value_of(args, name[2:]) or name for name in names_of}
 
 
 def before_flags(kind: type[C], args: Sequence[str], presets: Mapping[str, Preset]) -> C:
@@ -112,13 +133,15 @@ def before_flags(kind: type[C], args: Sequence[str], presets: Mapping[str, Prese
         kind(),  # type: ignore[type-var]
         **{presets[name].group: presets[name].usual(value) for name, value in named_by.items()},
     )
+    if "workload" in presets and "workload" not in named_by:
+        start = replace(start, scenario=base(filed | written(args)))  # type: ignore[type-var]
     try:
         for name, value in flags.items():
             replaced = _replaced(presets[name], value, filed.get(name), filed, kind)
             if replaced:
                 log(f"Note: {flag(name)} {value} replaces the {presets[name].group} of {file}.")
             filed = {each: it for each, it in filed.items() if each not in replaced and each != name}
-        return changed(start, filed)
+        return without_contradictions(changed(start, filed), filed, named_by.get("workload"))
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
 

@@ -3,6 +3,9 @@
 A public module of this folder is a named workload: it defines a `scenario` and, where no trace provides its jobs, the
 `trace` that generates them. Flags override the fields of a scenario. Other packages add workloads by entry points in
 the group `gpu_cluster_gym.workloads`: such a module, or a Scenario.
+
+Where no workload is named, the fields are those of `philly`, which is steady. Fields that only windows of a number of
+jobs have, a log, and another trace override those of `philly_backlog` instead, which is `Scenario()`: see `base`.
 """
 
 from __future__ import annotations
@@ -42,9 +45,11 @@ from gpu_cluster_gym.workloads._workload import (
 __all__ = [
     "ACCEPTANCE",
     "ACCEPTED_RANGE",
+    "DEFAULT",
     "FILES",
     "FULL_TRACE",
     "MAX_CANDIDATES",
+    "OF_JOBS",
     "PARTS",
     "PROPORTIONAL",
     "SHIFTS",
@@ -55,6 +60,7 @@ __all__ = [
     "Workload",
     "accepted",
     "applicable",
+    "base",
     "cached",
     "describe_shift",
     "filled",
@@ -65,12 +71,18 @@ __all__ = [
     "named",
     "names",
     "prepare",
+    "refuse_contradictions",
     "seed_of_jobs",
     "shifted",
     "up_to",
     "windows",
     "with_physics",
 ]
+
+DEFAULT = "philly"
+"""Name of the default workload."""
+OF_JOBS = ("trace_file", "full_trace", "jobs", "all_windows", "target_load")
+"""Fields that ask for windows of a number of jobs, or for a log, where no workload is named."""
 
 
 def names() -> list[str]:
@@ -84,11 +96,48 @@ def named(name: str) -> Scenario:
     return found
 
 
-def make_scenario(workload: str | None = None, fields: Mapping[str, Any] | None = None) -> Scenario:
-    """Return the scenario of a named workload, by default Philly's, with some fields replaced, and physics spelt out.
+def base(fields: Mapping[str, Any]) -> Scenario:
+    """Return the scenario that fields change where no workload is named.
 
-    Raise ValueError for an unknown workload or field, for a value that is not allowed, and for a workload's name in
-    place of the fields.
+    It is the workload `DEFAULT`. Where a field names a log, another trace, the full trace, or a choice that only
+    windows of a number of jobs have, it is Scenario(): such windows, from an empty cluster.
+    """
+    other_jobs = fields.get("trace") not in (None, DEFAULT)
+    other_windows = any(fields.get(name) for name in OF_JOBS) or fields.get("steady_load", 0) is None
+    return Scenario() if other_jobs or other_windows else named(DEFAULT)
+
+
+def refuse_contradictions(scenario: Scenario, fields: Mapping[str, Any], workload: str | None = None) -> None:
+    """Raise ValueError where explicit fields are about windows of a number of jobs, and the scenario is steady.
+
+    fields: those that override the scenario's.
+    workload: name of the workload that they override.
+    """
+    if scenario.steady_load is None:
+        return
+    steady = f"--workload {workload}" if workload and not fields.get("steady_load") else "--steady-load"
+    days = scenario.warm_days + scenario.counted_days + scenario.after_days
+    if fields.get("full_trace"):
+        raise ValueError(
+            f"--full-trace replays all jobs from an empty cluster, but {steady} has steady windows: drop either"
+        )
+    if fields.get("target_load"):
+        raise ValueError(
+            f"--target-load scales the arrivals of windows of a number of jobs, but {steady} has steady ones, "
+            "whose load is --steady-load: drop either"
+        )
+    if "jobs" in fields and "steady_load" not in fields:
+        raise ValueError(
+            f"--jobs {fields['jobs']}: steady windows last {days:g} days, whatever their number of jobs: drop it, or "
+            "choose --warm-days, --counted-days and --after-days, or another workload, such as philly_backlog"
+        )
+
+
+def make_scenario(workload: str | None = None, fields: Mapping[str, Any] | None = None) -> Scenario:
+    """Return the scenario of a named workload, by default `base`, with some fields replaced, and physics spelt out.
+
+    Raise ValueError for an unknown workload or field, for a value that is not allowed, for fields that contradict each
+    other, and for a workload's name in place of the fields.
     """
     if isinstance(fields, str):
         raise ValueError(
@@ -97,5 +146,8 @@ def make_scenario(workload: str | None = None, fields: Mapping[str, Any] | None 
         )
     if isinstance(fields, Mapping) and "workload" in fields:
         raise ValueError("scenario: 'workload' is not one of its fields; pass it as the keyword workload=")
-    usual = Scenario() if workload is None else named(workload)
-    return with_physics(changed(usual, {} if fields is None else fields))
+    given: Any = {} if fields is None else fields
+    usual = named(workload) if workload is not None else base(given if isinstance(given, Mapping) else {})
+    found = changed(usual, given)
+    refuse_contradictions(found, given, workload)
+    return with_physics(found)

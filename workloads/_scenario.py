@@ -135,7 +135,8 @@ class Rules:
     """Jobs, cluster, and the rules that apply to every policy."""
 
     trace: str | None = None
-    """Name of a trace; philly if neither a trace nor a file is given."""
+    """Name of a trace; philly if neither a trace nor a file is given. Windows of another trace or of a log are a number
+    of jobs, unless --steady-load is given."""
     trace_file: str | None = None
     """Log to read instead of generating jobs: Slurm's sacct, the Standard Workload Format, a public trace's original
     file, or a CSV, TSV or Parquet file with the columns of the job table. The format is found by the file's look."""
@@ -164,8 +165,9 @@ class Rules:
     estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types, failures, startup, links, exchange,
     profiles."""
     jobs: int = choice(512, least=1)
-    """Number of consecutive jobs in a window; with --full-trace, number of jobs to generate; of steady windows, which
-    differ in their number of jobs, those for which records have room (larger windows cannot be batched)."""
+    """Number of consecutive jobs in a window from an empty cluster; with --full-trace, number of jobs to generate; with
+    --steady-load, where windows differ in it, the number for which records have room (larger windows cannot be
+    batched)."""
     full_trace: bool = False
     """Replay the full trace as one episode instead of windows."""
     all_windows: bool = False
@@ -176,7 +178,7 @@ class Rules:
     steady_load: float | None = choice(None, above=0)
     """Offered load of steady windows: sum over jobs of GPUs x min(duration, length of the window), divided by the GPUs
     of the cluster x length. A steady window is a stretch of days that begins with running and queued jobs; the jobs
-    submitted in its middle count. Jobs are thinned to this load. Default: windows of `jobs` jobs, from empty."""
+    submitted in its middle count. Jobs are thinned to this load. Without it: windows of `jobs` jobs, from empty."""
     warm_days: float = choice(7.0, above=0)
     """Days before the counted jobs of a steady window, simulated under FIFO for every policy."""
     counted_days: float = choice(3.0, above=0)

@@ -56,6 +56,13 @@ def stretch_of(scenario: Scenario) -> Stretch:
     return Stretch(from_s, from_s + counted_s, from_s + counted_s + scenario.after_days * DAY_S)
 
 
+def counted(scenario: Scenario, submit_s: np.ndarray) -> np.ndarray:
+    """Return which jobs of a steady window count, by their submission after its begin, s: bool (jobs,)."""
+    stretch = stretch_of(scenario)
+    inside: np.ndarray = (submit_s >= stretch.from_s) & (submit_s < stretch.to_s)
+    return inside
+
+
 def load_of(table: pd.DataFrame, gpus: int, length_s: float, limit_s: float = np.inf) -> float:
     """Return sum(GPUs x min(duration, limit)) / (GPUs of the cluster x length)."""
     return float((table["num_gpus"] * table["duration_s"].clip(upper=limit_s)).sum() / (gpus * length_s))
@@ -71,7 +78,8 @@ def peak_load(table: pd.DataFrame, gpus: int, length_s: float) -> float:
 def draw(scenario: Scenario, window: Window) -> pd.DataFrame:
     """Return the jobs of a steady window from a generator, thinned to the stated load; ValueError if that is too high.
 
-    The jobs are the first draw, of those made from the window's seed, whose load can be met within `TOLERANCE`.
+    The jobs are the first draw, of those made from the window's seed, whose load can be met within `TOLERANCE`, and of
+    which some count.
     """
     from gpu_cluster_gym.workloads._workload import load
 
@@ -89,7 +97,7 @@ def draw(scenario: Scenario, window: Window) -> pd.DataFrame:
             table["duration_s"] = table["duration_s"].clip(upper=scenario.max_duration)
         most = max(most, load_of(table, gpus, end_s, end_s))
         kept = thinned(table, gpus, end_s, scenario.steady_load, traces.stream(seed, "thinning"))
-        if kept is not None:
+        if kept is not None and counted(scenario, kept["submit_s"].to_numpy()).any():
             return kept.assign(job_id=np.arange(len(kept)).astype(str))
     raise ValueError(
         f"steady_load {scenario.steady_load:g}: the jobs of {scenario.trace_name} offer {most:.3g} to "
@@ -102,7 +110,8 @@ def cut(
 ) -> pd.DataFrame | None:
     """Return the jobs of a steady window of a log, thinned to the stated load; None past the last window.
 
-    starts_s: times at which the log's windows begin. ValueError where the log offers less than the stated load.
+    starts_s: times at which the log's windows begin. ValueError where the log offers less than the stated load, or
+    where no job counts.
     """
     assert scenario.steady_load is not None
     if window.number >= len(starts_s):
@@ -120,6 +129,12 @@ def cut(
         raise ValueError(
             f"steady_load {scenario.steady_load:g}: {window} of {scenario.trace_file} offers {offered:.3g} to "
             f"{scenario.cluster_name}, and no number of its batches the stated load (choose another load or cluster)"
+        )
+    if not counted(scenario, kept["submit_s"].to_numpy()).any():
+        first, last, _ = (seconds / DAY_S for seconds in stretch_of(scenario))
+        raise ValueError(
+            f"{window} of {scenario.trace_file} has no job to count: none is submitted from its day {first:g} to "
+            f"{last:g} (choose more --counted-days, another --warm-days or another --steady-load)"
         )
     return kept
 

@@ -32,7 +32,7 @@ from gpu_cluster_gym.workloads._scenario import (
     parts_of,
 )
 from gpu_cluster_gym.workloads._shifts import describe_shift, parsed, with_arrivals
-from gpu_cluster_gym.workloads._steady import BEFORE, draw, stretch_of
+from gpu_cluster_gym.workloads._steady import BEFORE, counted, draw, stretch_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,9 +94,7 @@ class Workload:
         """Mask of the jobs that count in metrics, bool (jobs,): in a steady window those of its middle, else all."""
         if self.scenario.steady_load is None:
             return np.ones(len(self.jobs), bool)
-        stretch, submit_s = stretch_of(self.scenario), self.jobs["submit_s"]
-        found: np.ndarray = (submit_s >= stretch.from_s) & (submit_s < stretch.to_s)
-        return found
+        return counted(self.scenario, self.jobs["submit_s"])
 
     @property
     def room(self) -> int:
@@ -511,7 +509,9 @@ def generate(scenario: Scenario, window: Window) -> pd.DataFrame:
 
 
 def full_trace(scenario: Scenario) -> Workload:
-    """Return everything as one workload, on the trace's own cluster or the one named."""
+    """Return everything as one workload, on the trace's own cluster or the one named; ValueError with a steady load."""
+    if scenario.steady_load is not None:
+        raise ValueError("the full trace has no steady load: set full_trace or steady_load, not both")
     scenario = with_physics(scenario)
     table = read(scenario) if scenario.trace_file else generate(scenario, FULL_TRACE)
     return prepare(table, scenario)

@@ -210,7 +210,7 @@ def test_the_attack_notices_an_agent_whose_weights_have_no_digest(monkeypatch: p
     monkeypatch.setattr(
         integrity, "read", lambda folder: {each.name: each.read_bytes() for each in folder.iterdir()}
     )
-    assert sum(figure.wrong for figure in flipped_bits(["philly"], flips=5)) > 0
+    assert sum(figure.wrong for figure in flipped_bits(["philly_backlog"], flips=5)) > 0
 
 
 def test_common_tools_agree_with_the_digests(saved: Path) -> None:

@@ -30,7 +30,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.parameters import PARAMETERS, Para
 from gpu_cluster_gym.simulator.physics import Physics, acting
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.train_agent import Run, read_choices
-from gpu_cluster_gym.workloads import PARTS, Scenario
+from gpu_cluster_gym.workloads import PARTS, Scenario, named
 from tests.conftest import ROOT
 
 KINDS = (Scenario, SteerTraining, MovesTraining, PlainTraining, Evaluation, Run)
@@ -304,6 +304,35 @@ def test_a_trace_with_the_name_of_a_workload_is_noted(
     choices.read(Run, args, command="train_agent.py", about="")
     output = capsys.readouterr()
     assert ("--workload busy also sets its cluster and windows" in output.out + output.err) == noted
+
+
+def test_flags_and_files_about_windows_of_jobs_override_the_backlog(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read("--cluster", "8x8").scenario == replace(named("philly"), cluster="8x8")
+    assert capsys.readouterr().err == ""
+    assert read("--jobs", 60).scenario == Scenario(jobs=60)
+    assert "--jobs is not of philly" in capsys.readouterr().err
+    assert read("--trace-file", "a.csv").scenario == Scenario(trace_file="a.csv")
+    assert capsys.readouterr().err == ""
+    file = tmp_path / "mine.json"
+    file.write_text('{"jobs": 7}')
+    assert read("--config", file).scenario == Scenario(jobs=7)
+    assert read("--config", file, "--workload", "busy").scenario == replace(named("busy"), jobs=7)
+    file.write_text('{"seed": 7}')
+    assert read("--config", file).scenario == replace(named("philly"), seed=7)
+
+
+def test_flags_and_files_that_contradict_a_steady_workload_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"workload": "philly", "jobs": 7}')
+    for args in (("--workload", "philly", "--jobs", 7), ("--config", file)):
+        with pytest.raises(ValueError, match="--jobs 7: steady windows last 24 days"):
+            read(*args)
+    folder = run_folder.open_run_folder("test", Choices(named("philly")), tmp_path / "out")
+    assert read("--config", folder).scenario == named("philly")
+    with pytest.raises(ValueError, match="--jobs 7: steady windows last 24 days"):
+        read("--config", folder, "--jobs", 7)
 
 
 def test_no_more_processes_are_used_than_there_are_processors(

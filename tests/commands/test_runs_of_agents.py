@@ -48,7 +48,7 @@ def test_agents_are_judged_on_their_training_scenario_with_flags_on_top(tmp_path
     assert judged_on(str(MIXED)) == learned
     assert judged_on(str(MIXED), "--seed", "1", "--tick", "60") == replace(learned, seed=1, tick=60.0)
     assert judged_on(str(MIXED), "--workload", "busy", "--seed", "1") == replace(named("busy"), seed=1)
-    assert judged_on(str(MIXED), "--trace", "philly") == Scenario(trace="philly")
+    assert judged_on(str(MIXED), "--trace", "philly") == replace(named("philly"), trace="philly")
     file = crowd(tmp_path / "jobs.csv")
     assert judged_on(str(MIXED), "--trace-file", file) == Scenario(trace_file=file)
 
@@ -70,7 +70,7 @@ def test_an_agent_of_several_workloads_is_judged_on_the_first_with_a_note(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     judged_on(str(SEVERAL))
-    assert "trained on 12 workloads; windows are of the first" in capsys.readouterr().out
+    assert "trained on 11 workloads; windows are of the first" in capsys.readouterr().out
     judged_on(str(SEVERAL), "--workload", "busy")
     assert capsys.readouterr().out == ""
 

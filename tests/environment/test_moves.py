@@ -33,7 +33,7 @@ FEW = 60  # jobs
 STARTED = (RESERVED, LOADING, RUNNING, DONE)
 WORKLOADS = {
     "mixed": {},
-    "philly": {"physics": "standard"},
+    "philly_backlog": {"physics": "standard"},
     "aiturbo_ps": {},
     "two_types": {"physics": "all"},
     "coda_mix": {},
@@ -88,25 +88,29 @@ def test_the_own_choices_are_the_rule(workload: str, cores: bool) -> None:
 
 def test_own_choices_may_pause_jobs_for_more_gpus_than_a_list_names() -> None:
     """The window has a gang of 32 GPUs for which other jobs are paused."""
-    load = windows(replace(named("philly_exclusive"), jobs=200, all_windows=True), "train", 7)[6]
+    load = windows(
+        replace(named("philly_backlog"), physics="exclusive", jobs=200, all_windows=True), "train", 7
+    )[6]
     assert own_choices_like_the_rules(load)[DISPLACE, PLACED] > 0
 
 
 def test_own_choices_may_run_on_fewer_gpus_than_they_ask_for() -> None:
     """A job requests more GPUs than a list names, and runs on those of one node."""
-    load = windows(replace(named("philly"), jobs=60, all_windows=True), "train", 18)[17]
+    load = windows(replace(named("philly_backlog"), jobs=60, all_windows=True), "train", 18)[17]
     assert load.jobs["num_gpus"].max() == 24
     assert {seating for _, seating in own_choices_like_the_rules(load)} == {NAMED}
 
 
 def test_own_choices_may_be_placed_by_the_scenarios_rule() -> None:
-    load = windows(replace(named("philly_exclusive"), jobs=60, all_windows=True), "train", 2)[1]
+    load = windows(
+        replace(named("philly_backlog"), physics="exclusive", jobs=60, all_windows=True), "train", 2
+    )[1]
     assert own_choices_like_the_rules(load)[START, PLACED] > 0
 
 
 def test_own_choices_count_the_cores_that_a_start_lacks_once() -> None:
     """A job starts on shared GPUs, where cores are then divided again."""
-    load = windows(replace(named("philly"), jobs=120, all_windows=True), "train", 29)[28]
+    load = windows(replace(named("philly_backlog"), jobs=120, all_windows=True), "train", 29)[28]
     own_choices_like_the_rules(load)
 
 
@@ -115,7 +119,7 @@ def test_own_choices_may_be_seated_on_more_gpus_than_a_list_names(
     cluster: str, number: int, kind: int
 ) -> None:
     """Nodes have 32 or 64 GPUs, and a job requests 24 or 32."""
-    scenario = replace(named("philly"), cluster=cluster, jobs=60, all_windows=True)
+    scenario = replace(named("philly_backlog"), cluster=cluster, jobs=60, all_windows=True)
     load = windows(scenario, "train", number + 1)[number]
     assert own_choices_like_the_rules(load)[kind, SEATED] > 0
 

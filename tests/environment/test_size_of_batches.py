@@ -18,7 +18,9 @@ def allocated(count: int, **choices: Any) -> int:
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
 
     def made() -> Any:
-        batch = gymnasium.make_vec("GPUCluster-v2", count, vectorization_mode=mode, count=2, **choices)
+        batch = gymnasium.make_vec(
+            "GPUCluster-philly_backlog-v2", count, vectorization_mode=mode, count=2, **choices
+        )
         batch.reset(seed=0)
         if "reward" in choices:
             batch.step(np.zeros(count, int))  # imagines futures
@@ -46,6 +48,6 @@ def allocated(count: int, **choices: Any) -> int:
     ids=lambda choices: "-".join(choices.values()),
 )
 def test_a_thousand_environments_take_less_than_two_gigabytes(choices: dict[str, str]) -> None:
-    """On Philly's windows, with every lever; measured per additional environment."""
+    """On windows of 512 jobs of Philly, with every lever; measured per additional environment."""
     each = (allocated(MORE, **choices) - allocated(FEW, **choices)) / (MORE - FEW)
     assert 100_000 < each < MOST_BYTES / MANY

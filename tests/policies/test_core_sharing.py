@@ -37,7 +37,7 @@ class Beside:
 
 
 @pytest.mark.parametrize("parts", PARTS, ids=str)
-@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "philly_exclusive"])
+@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "quick"])
 def test_the_compiled_policy_equals_the_plain_one(workload: str, parts: dict[str, Any]) -> None:
     both = Beside(**parts)
     load = one_window(workload)

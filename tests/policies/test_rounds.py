@@ -41,7 +41,7 @@ CHOICES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
-@pytest.mark.parametrize("workload", ["mixed", "busy", "philly", "aiturbo_ps"])
+@pytest.mark.parametrize("workload", ["mixed", "busy", "philly_backlog", "aiturbo_ps"])
 def test_the_compiled_policy_equals_the_plain_one(workload: str, choices: dict[str, Any]) -> None:
     load = one_window(workload, jobs=60)
     both = Beside(RoundsByHand(LevelsByHand(**choices)), Tiresias(**choices))

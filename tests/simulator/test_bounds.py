@@ -46,7 +46,7 @@ def broken(episode: Episode) -> list[tuple[int, int]]:
     return wrong
 
 
-@pytest.mark.parametrize("workload", ["quick", "philly_exclusive", "mixed"])
+@pytest.mark.parametrize("workload", ["quick", "philly", "mixed"])
 @pytest.mark.parametrize("policy", ["srtf", "xion_threshold", "las"])
 def test_bounds_hold_for_every_running_job(workload: str, policy: str) -> None:
     episode = windows(named(workload), "test", 1)[0].episode()

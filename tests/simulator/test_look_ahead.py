@@ -22,7 +22,7 @@ from tests.cases import hidden_fields, tiny
 
 FEW = 30  # jobs
 QUICK = LookAhead(draws=4, finalists=2)
-WORKLOADS = ("mixed", "coda_mix", "aiturbo_ps", "philly")
+WORKLOADS = ("mixed", "coda_mix", "aiturbo_ps", "philly_backlog")
 
 
 @cache
@@ -74,7 +74,7 @@ def test_without_a_deviation_it_is_the_rule(workload: str, never: LookAhead) -> 
 
 def test_without_a_deviation_jobs_wider_than_a_node_run_as_by_the_rule() -> None:
     """One job requests more GPUs than a list of moves can name."""
-    load = windows(replace(named("philly"), jobs=60, all_windows=True), "train", 18)[17]
+    load = windows(replace(named("philly_backlog"), jobs=60, all_windows=True), "train", 18)[17]
     never = replace(QUICK, draws=1, screening=1, tau_s=1.0, margin_s=1e18)
     assert ends(run(never, load.episode())) == ends(run(Rule(), load.episode()))
 
@@ -94,7 +94,7 @@ def test_a_decision_depends_on_no_hidden_truth() -> None:
         ("mixed", {}),
         ("aiturbo_ps", {}),
         ("coda_mix", {}),
-        ("philly", {"physics": "all", "node_mtbf_h": 50.0}),
+        ("philly_backlog", {"physics": "all", "node_mtbf_h": 50.0}),
     ):
         load = window(workload, **fields)
         for share in (0.3, 0.7):

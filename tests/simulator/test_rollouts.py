@@ -54,7 +54,7 @@ def play(policy: Policy, episode: Episode, until: float = np.inf) -> None:
         episode.apply(action)
 
 
-@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "philly"])
+@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "philly_backlog"])
 @pytest.mark.parametrize("share", [0.2, 0.7])
 def test_a_rollout_to_the_end_is_the_rest_of_the_run(workload: str, share: float) -> None:
     load = window(workload)
@@ -90,7 +90,7 @@ def test_a_rollout_ends_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("history", [None, "mixed"])
-@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "philly"])
+@pytest.mark.parametrize("workload", ["mixed", "coda_mix", "aiturbo_ps", "philly_backlog"])
 def test_a_belief_depends_on_no_hidden_truth(workload: str, history: str | None) -> None:
     """Other truths of unfinished and future jobs lead to the same sampled future."""
     episode, memory = midway(window(workload, history))

@@ -21,7 +21,8 @@ from gpu_cluster_gym.workloads import Workload, named, windows
 
 GOLDEN = Path(__file__).resolve().parents[2] / "benchmarks" / "per_window.csv"
 SLOW_STEP_BY_STEP = ("coda_mix",)
-WORKLOADS = ("aiturbo_ps", "mixed", "philly", "philly_exclusive", "two_types", "xonar_memory", "coda_mix")
+WORKLOADS = ("aiturbo_ps", "mixed", "philly_backlog", "two_types", "xonar_memory", "coda_mix")
+STEADY = ("philly",)
 NUM_JOBS = 30
 STANDARD = "standard"
 TRUSTS = ("trust_cores", "trust_times")
@@ -48,7 +49,7 @@ def outcome(policy: Policy, workload: str, *, step_by_step: bool = False) -> tup
     return repr(float(table["jct_s"].mean())), digest
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("workload", WORKLOADS + STEADY)
 def test_results_equal_the_frozen_ones(workload: str) -> None:
     assert outcome(Rule(), workload) == golden()[workload]
 
@@ -111,22 +112,22 @@ def legal_and_equal(rule: Rule, load: Workload) -> bool:
 def test_any_weights_are_legal_and_the_same_step_by_step(workload: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rule = any_rule(rng, rng.choice([0.5, 1.0, 3.0]))
-    physics = {"physics": STANDARD} if workload == "philly" else {}
+    physics = {"physics": STANDARD} if workload == "philly_backlog" else {}
     assert legal_and_equal(rule, one_window(workload, seed % 2, **physics))
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
 def test_jobs_larger_than_any_node(spread: float) -> None:
     rule = any_rule(np.random.default_rng(7), spread)
-    assert legal_and_equal(rule, one_window("philly_exclusive", cluster="18x2"))
+    assert legal_and_equal(rule, one_window("philly_backlog", physics="exclusive", cluster="18x2"))
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("workload", ["mixed", "philly", "coda_mix"])
+@pytest.mark.parametrize("workload", ["mixed", "philly_backlog", "coda_mix"])
 def test_any_weights_with_history(workload: str, seed: int) -> None:
     rng = np.random.default_rng(100 + seed)
     rule = replace(any_rule(rng, 0.5), cores=1.0, trust_cores=(1.0, 0.5)[seed % 2], trust_times=1.0)
-    physics = {"physics": STANDARD} if workload == "philly" else {}
+    physics = {"physics": STANDARD} if workload == "philly_backlog" else {}
     load = one_window(workload, seed % 2, **physics | {"run_time_predictor": workload})
     assert load.episode().histories[0].num_cells
     assert legal_and_equal(rule, load)
@@ -134,13 +135,13 @@ def test_any_weights_with_history(workload: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("workload", ["philly", "aiturbo_ps"])
+@pytest.mark.parametrize("workload", ["philly_backlog", "aiturbo_ps"])
 def test_any_weights_with_gpu_types_and_other_levers(workload: str, seed: int) -> None:
     """Sharing, sizes, cores or servers, on V100s and K80s."""
     rng = np.random.default_rng(seed)
     rule, scenario = any_rule(rng, rng.choice([0.5, 1.0, 3.0])), named(workload)
     parts = ",".join(sorted(scenario.parts | {"gpu_types"}))
-    machines = {"philly": "2x8+2x8-k80", "aiturbo_ps": "2x4-64c+2x4-k80-64c"}[workload]
+    machines = {"philly_backlog": "2x8+2x8-k80", "aiturbo_ps": "2x4-64c+2x4-k80-64c"}[workload]
     load = one_window(workload, seed % 2, physics=parts, cluster=machines, drop_too_large=True)
     assert legal_and_equal(rule, load)
 
@@ -172,7 +173,7 @@ def count_breaches(policy: Policy, breach: Callable[[View, Action], bool], workl
         found += breach(view, action)
         return action
 
-    run(watched, one_window(workload, jobs=120).episode())
+    run(watched, one_window(workload, jobs=120, physics="exclusive").episode())
     return found
 
 
@@ -191,7 +192,7 @@ def pause_anything(view: View) -> Action:
 ORDER = Rule()
 
 
-@pytest.mark.parametrize("workload", ["philly_exclusive", "quick", "xion_small"])
+@pytest.mark.parametrize("workload", ["philly_backlog", "quick", "xion_small"])
 @pytest.mark.parametrize("law", [idles, pauses_without_gain])
 def test_it_conserves_work_and_pauses_for_shorter_jobs_only(
     law: Callable[[View, Action], bool], workload: str
@@ -201,7 +202,7 @@ def test_it_conserves_work_and_pauses_for_shorter_jobs_only(
 
 @pytest.mark.parametrize(("law", "fault"), [(idles, idle_for_a_while), (pauses_without_gain, pause_anything)])
 def test_the_laws_notice_planted_faults(law: Callable[[View, Action], bool], fault: Policy) -> None:
-    assert count_breaches(fault, law, "philly_exclusive") > 0
+    assert count_breaches(fault, law, "philly_backlog") > 0
 
 
 def test_no_pause_pays_at_an_infinite_price_of_others_losses() -> None:

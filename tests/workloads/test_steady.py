@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,17 @@ from gpu_cluster_gym.envs.registration import make
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.policy import Ranking
-from gpu_cluster_gym.workloads import Scenario, Split, Workload, loads, windows
+from gpu_cluster_gym.workloads import (
+    Scenario,
+    Split,
+    Workload,
+    base,
+    full_trace,
+    loads,
+    make_scenario,
+    named,
+    windows,
+)
 from gpu_cluster_gym.workloads._steady import BEFORE, DAY_S, batches, load_of, stretch_of, thinned
 from tests.cases import tiny
 
@@ -213,3 +224,72 @@ def test_a_log_that_is_too_short_is_refused(of_log: Scenario) -> None:
         ValueError, match=r"only 0 of 1 steady windows of 41.5 days were found in the train part"
     ):
         windows(replace(of_log, after_days=40.0), "train", 1)
+
+
+def test_a_window_in_which_no_job_counts_is_refused(tmp_path: Path) -> None:
+    """Every four hours, eight jobs of half an hour are submitted in the first hour; the third hour would count."""
+    submit_s = [4 * 3600 * window + 300 * job for window in range(20) for job in range(8)]
+    file = tmp_path / "log.csv"
+    lines = [f"j{k},{each},1,1800" for k, each in enumerate(submit_s)]
+    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *lines]) + "\n")
+    scenario = Scenario(
+        trace_file=str(file),
+        cluster="1x1",
+        physics="none",
+        steady_load=1.0,
+        warm_days=2 * HOUR,
+        counted_days=HOUR,
+        after_days=HOUR,
+    )
+    with pytest.raises(
+        ValueError, match=r"train 0 of .* has no job to count: none is submitted from its day"
+    ):
+        windows(scenario, "train", 1)
+    counted = windows(replace(scenario, warm_days=HOUR / 2, counted_days=2.5 * HOUR), "train", 1)[0].counted
+    assert 0 < counted.sum() < len(counted)
+
+
+# The default workload, which is steady.
+
+
+def test_without_a_workload_fields_override_philly_and_it_is_steady() -> None:
+    assert base({}) == base({"trace": "philly", "seed": 3, "steady_load": 0.9}) == named("philly")
+    assert make_scenario(None, {"cluster": "8x8"}) == replace(named("philly"), cluster="8x8")
+    assert named("philly").steady_load == 1.0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"jobs": 60},
+        {"target_load": 0.8},
+        {"all_windows": True},
+        {"full_trace": True},
+        {"trace": "busy"},
+        {"steady_load": None},
+    ],
+    ids=str,
+)
+def test_other_jobs_and_windows_of_a_number_of_jobs_override_the_backlog(fields: dict[str, Any]) -> None:
+    assert make_scenario(None, fields) == replace(named("philly_backlog"), **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"jobs": 60}, "--jobs 60: steady windows last 24 days, .*philly_backlog"),
+        ({"target_load": 0.8}, "--target-load scales .*but --workload philly has steady ones"),
+        ({"full_trace": True}, "--full-trace replays .*but --workload philly has steady windows"),
+        ({"full_trace": True, "steady_load": 0.9}, "--full-trace replays .*but --steady-load has steady"),
+    ],
+    ids=str,
+)
+def test_what_contradicts_steady_windows_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make_scenario("philly", fields)
+    assert make_scenario("philly_backlog", {"jobs": 60}).jobs == 60
+
+
+def test_a_full_trace_has_no_steady_load() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        full_trace(replace(named("philly"), full_trace=True))
