@@ -107,8 +107,11 @@ def _curve(jobs: pd.DataFrame) -> list[list[float]]:
 
 
 def _job_names(run: Run, window: int) -> list[str]:
-    jobs = run.jobs[run.policies[0]]
-    return list(jobs.loc[jobs["window"] == window, "job_id"])
+    """Return the jobs in the results of a window, then the others that ran in it: in a steady one not all count."""
+    tables = (run.jobs[run.policies[0]], *(run.segments[policy] for policy in run.policies))
+    return list(
+        dict.fromkeys(name for each in tables for name in each.loc[each["window"] == window, "job_id"])
+    )
 
 
 def _episodes(run: Run) -> dict[int, dict[str, Any]]:

@@ -151,6 +151,21 @@ def test_a_page_of_too_many_bars_shows_shares(folder: Path, monkeypatch: pytest.
     assert {"row", "shares"} in kinds
 
 
+def test_bars_of_a_steady_window_name_jobs_that_do_not_count(tmp_path: Path) -> None:
+    """Jobs of the time before are drawn, too, and only those of the middle are in the results."""
+    days = ("--warm-days", "0.1", "--counted-days", "0.1", "--after-days", "0.1")
+    flags = ("--policy", "fifo", "srtf", "--no-floors", "--cluster", "2x8", "--windows", "1", "--report")
+    assert main([*flags, *days, "--out", str(tmp_path / "out")]) == 0
+    data = data_of((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    counted = pd.read_csv(tmp_path / "out" / "fifo" / "jobs.csv")["job_id"].astype(str).tolist()
+    names = data["jobs"]["0"]
+    assert names[: len(counted)] == counted
+    drawn = set(data["episodes"]["0"]["fifo"]["gantt"][::6])
+    assert min(drawn) >= 0
+    assert max(drawn) < len(names)
+    assert drawn > set(range(len(counted)))
+
+
 # Tables behind the pictures.
 
 
