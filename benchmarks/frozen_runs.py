@@ -21,18 +21,20 @@ import gpu_cluster_gym  # noqa: F401 - registers the environments
 from gpu_cluster_gym.agents import load_policy
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.workloads import named, names, windows
+from gpu_cluster_gym.workloads import make_scenario, named, names, windows
 
 FILE = Path(__file__).with_suffix(".csv")
 WINDOWS, STEPS, BATCH = 10, 200, 2
 ID = "GPUCluster-v2"
+SMALL = {"cluster": "4x8", "jobs": 256, "physics": "exclusive", "drop_too_large": True}
+"""Fields of `philly_backlog` for the steps and the general agent."""
 KINDS: dict[str, dict[str, Any]] = {
     "plain by agent": {"placed_by": "agent", "victims_by": "agent", "observation": "tables"},
     "plain by agent under all physics": {
         "placed_by": "agent",
         "victims_by": "agent",
         "observation": "tables",
-        "scenario": {"physics": "all"},
+        "scenario": SMALL | {"physics": "all"},
     },
     "plain by rule": {},
     "plain by rule, tables": {"observation": "tables"},
@@ -47,10 +49,10 @@ Row = tuple[str, str, str]
 
 
 def scores() -> Iterator[Row]:
-    """Yield the mean JCT, s, of each shipped agent on test windows; the general one plays `quick`."""
+    """Yield the mean JCT, s, of each shipped agent on test windows; the general one plays small backlogs."""
     for name in shipped():
-        workload = name if name in names() else "quick"
-        for number, load in enumerate(windows(named(workload), "test", WINDOWS)):
+        scenario = named(name) if name in names() else make_scenario("philly_backlog", SMALL)
+        for number, load in enumerate(windows(scenario, "test", WINDOWS)):
             table = load.results(run(load_policy(SHIPPED / name), load.episode()))
             digest = hashlib.sha256(table["finish_s"].to_numpy(float).tobytes()).hexdigest()[:16]
             yield f"agent {name}", str(number), f"{float(table['jct_s'].mean())!r} {digest}"
@@ -59,7 +61,8 @@ def scores() -> Iterator[Row]:
 def digests() -> Iterator[Row]:
     """Yield the digest of observations, masks, rewards and episode ends in random steps of each action kind."""
     for name, choices in KINDS.items():
-        choices = {"workload": "quick", "count": 4} | choices
+        small = {} if "workload" in choices else {"workload": "philly_backlog", "scenario": SMALL}
+        choices = {"count": 4} | small | choices
         yield f"steps {name}", "single", single(choices)
         yield f"steps {name}", "batch", batch(choices)
 

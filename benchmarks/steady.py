@@ -1,14 +1,15 @@
 """Loads, waits and ends of steady windows over cluster sizes, loads, lengths and caps: `python -m benchmarks.steady`.
 
-The standard, `philly`, follows a rule in which no agent has part: under the best published policy, waiting is at
-least a quarter of mean JCT (mean over windows), and little of the counted work ends after the last arrival.
+The standards follow a rule in which no agent has part: under the best published policy, waiting is at least a quarter
+of mean JCT (mean over windows), and little of the counted work ends after the last arrival.
 
-`--windows N` of each seed. `--plot FILE` draws mean JCT and slowdown over the load instead, policies as lines.
+`--windows N` of each seed. `--workload NAME ...` measures named workloads instead of the sweep. `--plot FILE` draws
+mean JCT and slowdown of `philly` over the load, with policies as lines.
 """
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ import numpy as np
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.workloads import Scenario, Workload, named, windows
+from gpu_cluster_gym.workloads import Scenario, Workload, named, names, windows
 
 POLICIES = ("fifo_strict", "fifo", "easy", "sjf", "las", "srtf", "xion_threshold")
 PUBLISHED = ("sjf", "las", "srtf", "xion_threshold")
@@ -55,36 +56,41 @@ def measured(loads: Sequence[Workload], policy: str) -> Measured:
     return Measured(*np.mean(rows, axis=0))
 
 
-def sweep(count: int) -> Iterator[str]:
-    """Yield a line for each setting."""
-    yield "| cluster | load | days | cap, days | best | waiting | FIFO / best | slowdown, FIFO and best | late work |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+def sweep() -> Iterator[Scenario]:
+    """Yield the settings of the sweep."""
     for cluster in CLUSTERS:
-        for days in DAYS:
+        for warm, counted, after in DAYS:
             for cap in CAPS:
                 for load in LOADS:
-                    yield line(cluster, load, days, cap, count)
+                    yield Scenario(
+                        cluster=cluster,
+                        physics="exclusive",
+                        steady_load=load,
+                        warm_days=warm,
+                        counted_days=counted,
+                        after_days=after,
+                        max_duration=None if cap is None else cap * DAY_S,
+                    )
 
 
-def line(cluster: str, load: float, days: tuple[float, float, float], cap: float | None, count: int) -> str:
+def lines(settings: Iterable[Scenario], count: int) -> Iterator[str]:
+    """Yield a table with a line for each setting."""
+    yield "| cluster | load | days | cap, days | best | waiting | FIFO / best | slowdown, FIFO and best | late work |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for scenario in settings:
+        yield line(scenario, count)
+
+
+def line(scenario: Scenario, count: int) -> str:
     """Return the line of a setting."""
-    warm, counted, after = days
-    scenario = Scenario(
-        cluster=cluster,
-        physics="exclusive",
-        steady_load=load,
-        warm_days=warm,
-        counted_days=counted,
-        after_days=after,
-        max_duration=None if cap is None else cap * DAY_S,
-    )
     loads = windows_of(scenario, count)
     found = {name: measured(loads, name) for name in ("fifo", *PUBLISHED)}
     best = min(PUBLISHED, key=lambda name: found[name].jct_s)
     top, fifo = found[best], found["fifo"]
-    lengths = "+".join(f"{each:g}" for each in days)
+    lengths = f"{scenario.warm_days:g} + {scenario.counted_days:g} + {scenario.after_days:g}"
+    cap = "none" if scenario.max_duration is None else f"{scenario.max_duration / DAY_S:g}"
     return (
-        f"| {cluster} | {load:g} | {lengths} | {cap or 'none'} | {best} | {top.waiting:.2f} | "
+        f"| {scenario.cluster_name} | {scenario.steady_load:g} | {lengths} | {cap} | {best} | {top.waiting:.2f} | "
         f"{fifo.jct_s / top.jct_s:.2f} | {fifo.slowdown:.1f}, {top.slowdown:.2f} | {top.late:.2f} |"
     )
 
@@ -116,16 +122,25 @@ def draw(file: Path, count: int) -> None:
     figure.savefig(file, dpi=150)
 
 
+def steady_names() -> list[str]:
+    """Return the names of the steady workloads."""
+    return [name for name in names() if named(name).steady_load is not None]
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """Print the sweep, or draw the curves."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--windows", type=int, default=8, help="validation windows of each seed")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw mean JCT and slowdown over the load")
+    parser.add_argument(
+        "--workload", nargs="+", choices=steady_names(), help="measure these instead of the sweep"
+    )
     chosen = parser.parse_args(args)
     if chosen.plot:
         draw(chosen.plot, chosen.windows)
         return 0
-    for each in sweep(chosen.windows):
+    settings = map(named, chosen.workload) if chosen.workload else sweep()
+    for each in lines(settings, chosen.windows):
         print(each, flush=True)
     return 0
 

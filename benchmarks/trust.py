@@ -68,8 +68,10 @@ def loads(folder: Path) -> bool:
 TRAINING = (
     *(
         "train_agent.py",
-        "--workload",
-        "quick",
+        "--cluster",
+        "4x8",
+        "--jobs",
+        "256",
         "--total-timesteps",
         "6000",
         "--windows",
@@ -176,7 +178,7 @@ def full_disks() -> Iterator[Figure]:
     yield figure(f"full disks: runs not ended in a sentence, or not resumed ({resumed} were)", faults)
 
 
-EVALUATION = ("--workload", "quick", "--all-windows", "--windows", "6", "--processes", "2")
+EVALUATION = ("--cluster", "4x8", "--jobs", "256", "--all-windows", "--windows", "6", "--processes", "2")
 EVALUATED = ("fifo", "sjf", "srtf", "las", "xion", "tiresias")
 
 

@@ -26,7 +26,7 @@ from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, 
 from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, RunsCompiled, Wait
 from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arrivals_per_decision, memory_of
 from gpu_cluster_gym.simulator.slots import Slots
-from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.source import adopt, source_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import unknown
 from gpu_cluster_gym.workloads import Scenario
@@ -88,6 +88,8 @@ class PlainAgent:
             self._view, self._num_pauses = view, 0
             self._slots = Slots(self._actions.queue_slots, self._actions.running_slots)
             self._moves: list[Action] = []
+            source = source_of(view)
+            adopt(source.states, 0, source.jobs, self._base_policy)
         if not self._moves:
             self._moves = self._decide(view)
         move = self._moves.pop(0)
@@ -100,8 +102,7 @@ class PlainAgent:
     def _decide(self, view: View) -> list[Action]:
         """Return the moves of the agent's next action."""
         slots, actions, source = self._slots, self._actions, source_of(view)
-        source.copy_under(self._base_policy)
-        slots.refresh(source.states, 1, source.jobs)
+        slots.refresh(source.states, 0, source.jobs)
         mask = actions.mask(slots)
         if not len(view.jobs.phase) or not mask[:-1].any():
             return [Wait()]

@@ -165,9 +165,9 @@ class Rules:
     estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types, failures, startup, links, exchange,
     profiles."""
     jobs: int = choice(512, least=1)
-    """Number of consecutive jobs in a window from an empty cluster; with --full-trace, number of jobs to generate; with
-    --steady-load, where windows differ in it, the number for which records have room (larger windows cannot be
-    batched)."""
+    """Number of consecutive jobs in a window from an empty cluster; with --full-trace, number of jobs to generate; of
+    a steady window, about how many arrive after its first days: the action steer decides each time after `jobs` /
+    `decisions_per_window` arrivals, and records have room for 512, 4,096, 16,384 ... jobs, whichever is next."""
     full_trace: bool = False
     """Replay the full trace as one episode instead of windows."""
     all_windows: bool = False

@@ -1,5 +1,18 @@
-"""Large windows: 1,024 jobs on 12 nodes of 8 GPUs."""
+"""As `philly`, on a larger cluster: jobs like Philly's on 192 busy GPUs, 24 days at a load of 1.
+
+More GPUs need windows of more than 16,384 jobs, for which the records of an environment take 57 MB instead of 7.
+"""
 
 from gpu_cluster_gym.workloads._scenario import Scenario
 
-scenario = Scenario(trace="philly", cluster="12x8", jobs=1024, physics="exclusive")
+scenario = Scenario(
+    trace="philly",
+    cluster="24x8",
+    physics="exclusive",
+    jobs=6_700,
+    steady_load=1.0,
+    warm_days=7.0,
+    counted_days=3.0,
+    after_days=14.0,
+    max_duration=2 * 86_400.0,
+)

@@ -9,7 +9,7 @@ from gpu_cluster_gym.workloads._scenario import Scenario
 scenario = Scenario(
     cluster="16x8",
     physics="exclusive",
-    jobs=16_384,
+    jobs=4_400,
     steady_load=1.0,
     warm_days=7.0,
     counted_days=3.0,

@@ -6,19 +6,24 @@ speed for most models of `traces/data/models.csv`, half of it in reinforcement l
 recommender. P100s lie between 0.54 and 0.9 for all but that model, which leaves less to choose; most figures of later
 types are estimates.
 
-Weighted by the generator's GPU-seconds a K80 is about 0.2 of a V100, so these 64 GPUs are worth 38. `philly` has eight
-jobs per GPU; 304 jobs are eight per V100-equivalent here. Arrivals and run times are unscaled. All windows count,
-because the measure of acceptance assumes equal GPUs. A K80 has 12 GB, so some jobs require a V100. Locality is off: the
-placement rules keep every job that fits on one node there, so that it would change little.
+The load counts each GPU as one, and run times are those on a V100: weighted by the generator's GPU-seconds a K80 is
+about 0.2 of a V100, so a load of 0.5 on these 128 GPUs is one of 0.83 on the 77 V100s that they are worth. Run times
+are capped at a day, since a job may take five times as long on a K80 (docs/steady.md). A K80 has 12 GB, so some jobs
+require a V100; jobs that require more than all V100s are dropped. Locality is off: the placement rules keep every job
+that fits on one node there, so that it would change little.
 """
 
 from gpu_cluster_gym.workloads._scenario import Scenario
 
 scenario = Scenario(
     trace="philly",
-    cluster="4x8+4x8-k80",
+    cluster="8x8+8x8-k80",
     physics="memory,preemption,estimates,gpu_types",
-    jobs=304,
-    all_windows=True,
+    jobs=4_200,
+    steady_load=0.5,
+    warm_days=7.0,
+    counted_days=3.0,
+    after_days=14.0,
+    max_duration=86_400.0,
     drop_too_large=True,
 )

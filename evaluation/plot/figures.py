@@ -359,7 +359,8 @@ def training_name(folder: Path) -> str:
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot read the choices of {folder}: {error}") from None
     scenario = choices["scenario"]
-    name = choices.get("workload") or scenario["trace"] or scenario["trace_file"] or "philly"
+    jobs_of_philly = "philly" if scenario.get("steady_load") else "philly_backlog"
+    name = choices.get("workload") or scenario["trace"] or scenario["trace_file"] or jobs_of_philly
     return f"{name}{', with history' if scenario.get('history') else ''}"
 
 

@@ -62,5 +62,5 @@ def test_constants_that_do_not_exist_are_refused() -> None:
     few = SteerTraining(init_from="constants")
     with pytest.raises(ValueError, match="--init-from constants requires a named workload"):
         learner_of(replace(named("mixed"), jobs=33), few)
-    with pytest.raises(ValueError, match="no constants exist for workload 'large'"):
-        learner_of(named("large"), few)
+    with pytest.raises(ValueError, match="no constants exist for workload 'quick'"):
+        learner_of(named("quick"), few)

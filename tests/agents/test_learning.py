@@ -211,7 +211,7 @@ def test_curves_have_the_documented_values(scenario: Scenario, tmp_path: Path) -
     assert {"choices", "commit", "custom_scalars__config__"} <= texts
 
 
-@pytest.mark.parametrize(("workload", "known"), [("mixed", True), ("large", False)])
+@pytest.mark.parametrize(("workload", "known"), [("mixed", True), ("quick", False)])
 def test_the_best_constants_are_a_line_where_some_are_known(workload: str, known: bool) -> None:
     lines = Validation(learner_of(named(workload), SteerTraining(validation_windows=2))).lines
     assert ("constants" in lines) == known

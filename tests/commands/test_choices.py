@@ -201,16 +201,16 @@ def test_by_default_jobs_do_not_affect_one_another() -> None:
 def test_flags_override_the_file_and_the_file_the_workload(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text('{"steps": 5, "cluster": "2x2", "scenario": {"jobs": 7}}')
-    found = read("--jobs", 9, "--config", file, "--workload", "quick", "--no-drop-too-large")
+    found = read("--jobs", 9, "--config", file, "--workload", "xion_small", "--no-all-windows")
     assert (found.steps, found.scenario.cluster, found.scenario.jobs) == (5, "2x2", 9)
-    assert (found.scenario.trace, found.scenario.drop_too_large) == ("philly", False)
-    assert read("--workload", "quick").scenario.drop_too_large
+    assert (found.scenario.trace, found.scenario.all_windows) == ("xion_small", False)
+    assert read("--workload", "xion_small").scenario.all_windows
 
 
 def test_a_file_may_name_its_workload(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
-    file.write_text('{"workload": "quick", "jobs": 7}')
-    assert read("--config", file).scenario == replace(read("--workload", "quick").scenario, jobs=7)
+    file.write_text('{"workload": "busy", "jobs": 7}')
+    assert read("--config", file).scenario == replace(read("--workload", "busy").scenario, jobs=7)
 
 
 def test_choices_come_back_from_a_run_folder(tmp_path: Path) -> None:

@@ -376,8 +376,8 @@ def test_real_philly_jobs(
 
 
 def test_a_named_workload_chooses_and_flags_override_it() -> None:
-    scenario = read_choices(["--policy", "fifo", "--workload", "quick", "--jobs", "128"]).scenario
-    assert (scenario.cluster, scenario.drop_too_large, scenario.jobs) == ("4x8", True, 128)
+    scenario = read_choices(["--policy", "fifo", "--workload", "mixed", "--jobs", "128"]).scenario
+    assert (scenario.cluster, scenario.trace, scenario.jobs) == ("4x8", "mixed", 128)
 
 
 def test_an_unknown_workload_is_answered_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:

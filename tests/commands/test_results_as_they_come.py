@@ -21,7 +21,7 @@ from gpu_cluster_gym.experiments._trials import default_policies
 from gpu_cluster_gym.workloads import named, windows
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SMALL = ("--workload", "quick", "--jobs", "40", "--all-windows", "--windows", "3")
+SMALL = ("--cluster", "4x8", "--jobs", "40", "--all-windows", "--windows", "3")
 CELLS = 6  # two policies on three windows
 
 
@@ -260,7 +260,7 @@ def test_what_cannot_be_resumed_or_repeated_is_refused(
 def test_settings_of_a_paper_are_kept_apart(tmp_path: Path) -> None:
     """They have the same policies and windows, on other jobs."""
     few, more = (
-        windows(replace(named("quick"), jobs=jobs, all_windows=True), "test", 1) for jobs in (20, 30)
+        windows(replace(named("philly_backlog"), jobs=jobs, all_windows=True), "test", 1) for jobs in (20, 30)
     )
     policies = default_policies("fifo")
     kept = Journal(tmp_path)

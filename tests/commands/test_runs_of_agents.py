@@ -70,7 +70,7 @@ def test_an_agent_of_several_workloads_is_judged_on_the_first_with_a_note(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     judged_on(str(SEVERAL))
-    assert "trained on 11 workloads; windows are of the first" in capsys.readouterr().out
+    assert "trained on 8 workloads; windows are of the first" in capsys.readouterr().out
     judged_on(str(SEVERAL), "--workload", "busy")
     assert capsys.readouterr().out == ""
 

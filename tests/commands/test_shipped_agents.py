@@ -102,7 +102,7 @@ def test_an_agent_without_card_replaces_no_shipped_agent(
 def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
     shipped: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    few = ("--workload", "quick", "--jobs", "30", "--windows", "2", "--all-windows")
+    few = ("--cluster", "4x8", "--jobs", "30", "--windows", "2", "--all-windows")
     assert evaluate.main(["--policy", "ppo", *few, "--out", str(tmp_path / "other")]) == 0
     out = capsys.readouterr().out
     assert "ppo: the general agent, since this scenario is no named workload" in out
@@ -182,7 +182,7 @@ def test_agents_of_another_library_are_judged_one_a_seed(
     )
     monkeypatch.chdir(tmp_path)  # where a user's own module lies
     monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
-    few = ["--workload", "quick", "--jobs", "30", "--windows", "2", "--all-windows"]
+    few = ["--cluster", "4x8", "--jobs", "30", "--windows", "2", "--all-windows"]
     out = ["--out", str(tmp_path / "judged")]
     assert evaluate.main(["--protocol", "theirs:seed_0", "theirs:seed_1", *few, *out]) == 0
     said = capsys.readouterr().out

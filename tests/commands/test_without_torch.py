@@ -35,7 +35,7 @@ def without_torch(command: str, *args: object) -> subprocess.CompletedProcess[st
 
 
 def test_a_heuristic_is_scored(tmp_path: Path) -> None:
-    few = ("--workload", "quick", "--windows", 1, "--jobs", 40, "--all-windows")
+    few = ("--workload", "philly_backlog", "--windows", 1, "--jobs", 40, "--all-windows")
     done = without_torch("evaluate", "--policy", "fifo", *few, "--out", tmp_path / "run")
     assert (done.returncode, done.stderr) == (0, "")
     assert "srtf" in done.stdout

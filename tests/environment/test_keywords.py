@@ -11,7 +11,11 @@ from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from tests.cases import tiny
 
-FEW: dict[str, Any] = {"workload": "quick", "count": 2, "scenario": {"jobs": 20, "all_windows": True}}
+FEW: dict[str, Any] = {
+    "workload": "philly_backlog",
+    "count": 2,
+    "scenario": {"jobs": 20, "all_windows": True},
+}
 
 
 @pytest.mark.parametrize(

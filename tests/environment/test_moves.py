@@ -43,7 +43,7 @@ WORKLOADS = {
 @cache
 def opening(workload: str, number: int = 0) -> PreparedWindow:
     """Return a prepared training window of a few jobs."""
-    fields = WORKLOADS[workload] | {"jobs": FEW, "all_windows": True}
+    fields = WORKLOADS[workload] | {"jobs": FEW, "all_windows": True, "steady_load": None}
     return PreparedWindow(windows(replace(named(workload), **fields), "train", number + 1)[number])  # type: ignore[arg-type]
 
 

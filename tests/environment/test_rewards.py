@@ -47,8 +47,8 @@ def test_the_return_is_minus_the_total_jct(
 def test_the_return_of_slowdown_is_minus_the_mean_slowdown(action: dict[str, Any]) -> None:
     """One window after the other."""
     choices: dict[str, Any] = {
-        "workload": "quick",
-        "scenario": {"jobs": 30, "all_windows": True},
+        "workload": "philly_backlog",
+        "scenario": {"jobs": 30, "all_windows": True, "physics": "exclusive", "cluster": "4x8"},
         "count": 2,
         "reward": "slowdown",
     }

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 
 def test_redrawn_run_times_keep_estimates_and_exchange_errors() -> None:
     """Among sixteen jobs of similar estimate, so that the errors of a window are the same set."""
-    (load,) = windows(replace(named("quick"), all_windows=True, jobs=80), "test", 1)
+    (load,) = windows(replace(named("philly_backlog"), all_windows=True, jobs=80), "test", 1)
     before, after = load.table, room.redrawn(load, 1).table
     kept = ["submit_s", "num_gpus", "profiled_duration_s", "predictable_from"]
     assert after[kept].equals(before[kept])
@@ -107,12 +107,12 @@ def test_the_command_measures_a_workload_and_keeps_the_others(
 
 
 def test_moves_are_tried_in_imagined_futures_and_in_the_true_one() -> None:
-    few = {"jobs": 24, "all_windows": True}
-    found = room_moves.tried_in("quick", few, 1, 2, 4, 2)
+    few = {"jobs": 24, "all_windows": True, "physics": "exclusive", "cluster": "4x8"}
+    found = room_moves.tried_in("philly_backlog", few, 1, 2, 4, 2)
     assert 4 <= len(found) <= 8
     assert all(each.best for each in found[::2])
     assert any(each.true_gain != 0 for each in found)
-    env = MovesEnv(few, workload="quick", count=2)
+    env = MovesEnv(few, workload="philly_backlog", count=2)
     env.reset(options={"window": env.windows[1]})
     own_s, steps = room_moves.to_the_end(env)
     jct_s = env.results()["jct_s"]

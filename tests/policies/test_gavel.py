@@ -194,7 +194,11 @@ def test_a_running_job_moves_to_the_faster_gpu_in_the_round_after_it_is_free() -
 
 
 def test_gangs_use_one_type_and_no_job_is_paused_between_rounds() -> None:
-    work = windows(replace(named("two_types"), jobs=100), "train", 1)[0]
+    work = windows(
+        replace(named("two_types"), cluster="4x8+4x8-k80", jobs=100, steady_load=None, all_windows=True),
+        "train",
+        1,
+    )[0]
     policy = Watched()
     run(policy, work.episode())
     assert policy.most_types == 1

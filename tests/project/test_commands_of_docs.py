@@ -18,6 +18,7 @@ from gpu_cluster_gym import evaluate, train_agent
 from gpu_cluster_gym.agents.pretrained import FOR_ALL, SHIPPED
 from gpu_cluster_gym.evaluation.describe import main as describe
 from gpu_cluster_gym.evaluation.plot.__main__ import main as plot
+from gpu_cluster_gym.workloads import named
 from tests.cases.bad_logs import sacct
 from tests.cases.crowd import crowd
 from tests.conftest import ROOT
@@ -45,6 +46,8 @@ SMALL = {
     "--num-envs 2 --total-timesteps 24 --n-steps 12 --validate-every 24 --batch-size 24 --processes 1",
 }
 """Flags that replace those of a command."""
+DAYS = "--warm-days 0.25 --counted-days 0.25 --after-days 0.25"
+"""Flags instead of --jobs and --all-windows where windows are steady."""
 MAX_WINDOWS = 4
 """Up to this number, windows are not reduced, since later commands of a page draw them."""
 STEPS = 64
@@ -204,6 +207,10 @@ def small(args: Sequence[str], command: str) -> list[str]:
     """Return the arguments of a command with those of a small size."""
     wanted = dict(pairs(shlex.split(SMALL[command])))
     own = pairs(args)
+    workload = next((words[0] for flag, words in own if flag == "--workload"), "busy")
+    if "--steady-load" in args or named(workload).steady_load is not None:
+        wanted = {flag: words for flag, words in wanted.items() if flag not in ("--jobs", "--all-windows")}
+        wanted |= dict(pairs(shlex.split(DAYS)))
     if "--full-trace" in args:
         wanted.pop("--windows")
     few = [words for flag, words in own if flag == "--windows" and int(words[0]) <= MAX_WINDOWS]

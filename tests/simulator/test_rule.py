@@ -20,7 +20,7 @@ from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Workload, named, windows
 
 GOLDEN = Path(__file__).resolve().parents[2] / "benchmarks" / "per_window.csv"
-SLOW_STEP_BY_STEP = ("coda_mix",)
+SLOW_STEP_BY_STEP = ("coda_mix", "two_types")
 WORKLOADS = ("aiturbo_ps", "mixed", "philly_backlog", "two_types", "xonar_memory", "coda_mix")
 STEADY = ("philly",)
 NUM_JOBS = 30
@@ -88,8 +88,9 @@ def any_rule(rng: np.random.Generator, spread: float) -> Rule:
 
 
 def one_window(workload: str, number: int = 0, **fields: object) -> Workload:
-    """Return a training window of a workload."""
-    scenario = replace(named(workload), **{"jobs": NUM_JOBS, "all_windows": True} | fields)  # type: ignore[arg-type]
+    """Return a training window of a workload, a few jobs from an empty cluster."""
+    few = {"jobs": NUM_JOBS, "all_windows": True, "steady_load": None}
+    scenario = replace(named(workload), **few | fields)  # type: ignore[arg-type]
     return windows(scenario, "train", number + 1)[number]
 
 
