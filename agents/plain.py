@@ -1,7 +1,6 @@
 """Learner of the action `plain`: masked PPO from random weights, which starts and pauses jobs without a rule inside."""
 
 import zlib
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,27 +20,12 @@ from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.envs.agent_policy import CompiledPlainAgent
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.policy import Ranking
-from gpu_cluster_gym.workloads import Scenario
-
-PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
-"""Days of a practice window: half of a usual one, since the network sees no further than a few hours."""
-
-
-def practice(scenario: Scenario, training: PlainTraining) -> Scenario:
-    """Return the scenario to train on: of a steady one, shorter windows of fewer jobs on the practice cluster."""
-    if scenario.steady_load is None or training.practice_cluster is None:
-        return scenario
-    return replace(scenario, cluster=training.practice_cluster, **PRACTICE_DAYS)  # type: ignore[arg-type]
 
 
 class PlainLearner(Learner):
     """PPO that discounts by simulated time, on a network of sets with random weights."""
 
     training: PlainTraining
-
-    def __init__(self, scenario: Scenario, training: PlainTraining, threads: int = 1) -> None:
-        """Prepare training on the practice windows of a scenario."""
-        super().__init__(practice(scenario, training), training, threads)
 
     @property
     def start(self) -> Ranking:
@@ -116,13 +100,14 @@ class Untrained(CompiledPlainAgent):
         torch.manual_seed(training.learning_seed or 0)
         network = new_network(training)
         assert isinstance(network, SetNetwork)
-        self._network = network
-        self._generator = torch.Generator()
+        self._network, self._rng = network, np.random.default_rng(0)
 
     def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end, with samples that depend on its jobs alone."""
-        self._generator.manual_seed(zlib.crc32(jobs["submit_s"].tobytes()))
+        self._rng = np.random.default_rng(zlib.crc32(jobs["submit_s"].tobytes()))
         return super().run_compiled(states, jobs, histories)
 
+    @torch.no_grad()
     def _choose(self, seen: np.ndarray, legal: np.ndarray) -> int:
-        return int(self._network.choose(torch.from_numpy(seen)[None], self._generator))
+        shares = self._network.forward_actor(torch.from_numpy(seen)[None])[0].double().softmax(0)
+        return int(self._rng.choice(len(shares), p=shares.numpy()))

@@ -31,8 +31,10 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
     WAIT,
 )
 
-READ = (PRESENT, GPUS, ESTIMATE, REMAINING, REMAINING_AREA, ATTAINED, PROGRESS, RESTART, AGE, PREDICTABLE)
-READ = (*READ, PREEMPTIONS, WAIT, FITS, LEFT_ON_NODE)
+READ: tuple[int, ...] = (
+    *(PRESENT, GPUS, ESTIMATE, REMAINING, REMAINING_AREA, ATTAINED, PROGRESS, RESTART, AGE, PREDICTABLE),
+    *(PREEMPTIONS, WAIT, FITS, LEFT_ON_NODE),
+)
 """Queue features that the network reads: those of the job, not those of victims that a rule would choose for it."""
 UNSEEN = TOTALS.index("unseen")
 FEW = 16.0
@@ -68,9 +70,10 @@ class Jobs(NamedTuple):
         queue, running = queue.unflatten(1, (slots, -1)), running.unflatten(1, (-1, NUM_RUNNING))
         pauses = running[:, :, MAY_PAUSE] * queue[:, :, PRESENT].amax(1, keepdim=True)
         legal = torch.cat([starts[:, :-1], pauses, starts[:, -1:]], dim=1) > 0
-        at = torch.nonzero(queue[:, :, PRESENT] > 0, as_tuple=True)
-        at_running = torch.nonzero(running[:, :, 0] > 0, as_tuple=True)
-        return cls(queue[at][:, READ], running[at_running], totals, at, at_running, legal)
+        row, slot = torch.nonzero(queue[:, :, PRESENT] > 0, as_tuple=True)
+        row_running, slot_running = torch.nonzero(running[:, :, PRESENT] > 0, as_tuple=True)
+        jobs, running_jobs = queue[row, slot][:, READ], running[row_running, slot_running]
+        return cls(jobs, running_jobs, totals, (row, slot), (row_running, slot_running), legal)
 
     def sums(self, queued: Tensor, running: Tensor) -> tuple[Tensor, Tensor]:
         """Return the sums over the queued and over the running jobs of each observation, (B, H) each."""
@@ -156,7 +159,8 @@ class SetNetwork(ScoringNetwork):
         queued, running, whole = self.critic(seen)
         of_queued, of_running = seen.sums(queued, running)
         of_queued = of_queued * (1.0 + unseen(seen) / seen.counts[0])
-        return (of_queued + of_running + whole).unsqueeze(1)
+        value: Tensor = (of_queued + of_running + whole).unsqueeze(1)
+        return value
 
     @torch.no_grad()
     def value_of_arrivals(self, before: Tensor, after: Tensor, elapsed_s: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """The comparison at the end of training: the agents and other policies on test windows."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,8 +66,8 @@ def in_table(
     known = baselines.best_constants(trained_on, with_history=scenario.with_history)
     if known and (steers or init_from(training) == CONSTANTS):
         found[CONSTANTS] = baselines.load(known)
-    if isinstance(training, PlainTraining):
-        found[UNTRAINED] = partial(Untrained, learner.training)
+    if isinstance(learner.training, PlainTraining):
+        found[UNTRAINED] = Untrained(learner.training)
     return found | {name: baselines.load(name) for name in BASELINES} | FLOORS
 
 

@@ -68,9 +68,9 @@ class TimedBuffer(RolloutBuffer):
         found = np.zeros_like(self.values)
         if self.network is not None:
             for step in range(self.buffer_size - 1):
-                pair = (torch.from_numpy(self.observations[at]) for at in (step, step + 1))
+                before, after = (torch.from_numpy(self.observations[at]) for at in (step, step + 1))
                 elapsed_s = torch.from_numpy(self.elapsed_s[step])
-                found[step] = self.network.value_of_arrivals(*pair, elapsed_s).numpy()
+                found[step] = self.network.value_of_arrivals(before, after, elapsed_s).numpy()
         return found
 
 

@@ -5,15 +5,18 @@ selects among them. Options that Stable-Baselines3 also has bear its names.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice
 from gpu_cluster_gym.traces import did_you_mean, unknown
-from gpu_cluster_gym.workloads import names
+from gpu_cluster_gym.workloads import Scenario, names
 
+OWN_CLUSTER = "own"
+PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
+"""Days of a practice window: half of the standard ones."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
 """Kinds of moves that are listed while cores and throttles follow the rule: the first of the kernel's `KINDS`."""
@@ -216,9 +219,15 @@ class PlainTraining(Training):
     min_run_s: float = choice(1800.0, least=0)
     """Time since its last start after which the agent may pause a job, s. With less, agents learn to pause and restart
     jobs without end."""
-    practice_cluster: str | None = "4x8"
-    """Cluster to train and validate on where windows are steady, since small ones are simulated quickly; the network
-    acts on any. Default None: the scenario's own."""
+    practice_cluster: str = "4x8"
+    """Cluster of training, validation and test where windows are steady, with half the days: small windows are
+    simulated quickly, and the agent acts on any cluster. own: the scenario's cluster and days."""
+
+    def practice(self, scenario: Scenario) -> Scenario:
+        """Return the scenario to train and test on: of a steady one, shorter windows on the practice cluster."""
+        if scenario.steady_load is None or self.practice_cluster == OWN_CLUSTER:
+            return scenario
+        return replace(scenario, cluster=self.practice_cluster, **PRACTICE_DAYS)  # type: ignore[arg-type]
 
     def acting(self) -> dict[str, Any]:
         """Return the keywords of the environment that define observations and actions."""
