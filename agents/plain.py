@@ -38,7 +38,14 @@ class PlainLearner(Learner):
         envs = batch(training.num_envs, self.scenario, **training.environment(), count=training.windows)
         return TimedPPO(
             ScoringPolicy,
-            VecMonitor(EndlessJobSeconds(ClusterVecEnv(envs), training.tau_s)),
+            VecMonitor(
+                EndlessJobSeconds(
+                    ClusterVecEnv(envs),
+                    training.tau_s,
+                    pauses=slice(training.queue_slots, training.queue_slots + training.running_slots),
+                    pause_cost=training.pause_cost,
+                )
+            ),
             **self.ppo(),
             gamma=1.0,  # time is discounted by the buffer
             critic_first=training.critic_first,

@@ -121,10 +121,22 @@ class EndlessJobSeconds(VecEnvWrapper):
     state there (`TimeLimit.truncated`).
     """
 
-    def __init__(self, venv: VecEnv, tau_s: float) -> None:
-        """Wrap environments whose infos have `scale`. tau_s: time constant of discounting, s."""
-        self.unit = JOBS * tau_s
+    def __init__(
+        self, venv: VecEnv, tau_s: float, *, pauses: slice = slice(0, 0), pause_cost: float = 0.0
+    ) -> None:
+        """Wrap environments whose infos have `scale`.
+
+        tau_s: time constant of discounting, s. pauses: actions that pause a job, each of which costs `pause_cost`
+        job-seconds more than what it really costs.
+        """
+        self.unit, self.pauses, self.pause_cost = JOBS * tau_s, pauses, pause_cost
+        self._paused = np.zeros(venv.num_envs, bool)
         super().__init__(venv)
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Note which actions are pauses, and pass them on."""
+        self._paused = (actions >= self.pauses.start) & (actions < self.pauses.stop)
+        self.venv.step_async(actions)
 
     def reset(self) -> Any:
         """Begin a window in every environment."""
@@ -135,9 +147,6 @@ class EndlessJobSeconds(VecEnvWrapper):
         seen, rewards, dones, infos = self.venv.step_wait()
         for i in np.flatnonzero(dones).tolist():
             infos[i]["TimeLimit.truncated"] = True
-        return (
-            seen,
-            rewards * np.array([info["scale"] for info in infos], np.float32) / self.unit,
-            dones,
-            infos,
-        )
+        job_seconds = rewards * np.array([info["scale"] for info in infos], np.float32)
+        job_seconds -= np.float32(self.pause_cost) * self._paused
+        return seen, job_seconds / np.float32(self.unit), dones, infos

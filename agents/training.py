@@ -219,6 +219,9 @@ class PlainTraining(Training):
     min_run_s: float = choice(1800.0, least=0)
     """Time since its last start after which the agent may pause a job, s. With less, agents learn to pause and restart
     jobs without end."""
+    pause_cost: float = choice(900.0, least=0)
+    """Job-seconds that a pause costs in training beyond what it costs in truth. Without it, agents learn to exchange
+    jobs for others like them, which hardly changes the reward, and ever more often."""
     practice_cluster: str = "4x8"
     """Cluster of training, validation and test where windows are steady, with half the days: small windows are
     simulated quickly, and the agent acts on any cluster. own: the scenario's cluster and days."""
