@@ -13,7 +13,14 @@ if not __package__:  # run as a script, where the package may not be installed
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import check_installed
-from gpu_cluster_gym.agents.training import KINDS, MovesTraining, SteerTraining, Training, usual
+from gpu_cluster_gym.agents.training import (
+    KINDS,
+    MovesTraining,
+    PlainTraining,
+    SteerTraining,
+    Training,
+    usual,
+)
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import processors, progress
 from gpu_cluster_gym.evaluation.stopping import with_message
@@ -33,7 +40,7 @@ EXAMPLES = """Examples:
   python train_agent.py --workload busy --seeds 5       five seeds
   python train_agent.py --workload mixed --extra-workloads busy quick
   python train_agent.py --workload mixed --action moves      choose moves
-  python train_agent.py --action plain --physics exclusive   start jobs, wait
+  python train_agent.py --action plain                       start and pause jobs, from random weights
   python train_agent.py --resume runs/train-...         continue a run
 --list workloads or traces: known names; --action NAME --help: its options"""
 OWN = "own"
@@ -149,6 +156,8 @@ def resolved(run: Run) -> Run:
     from gpu_cluster_gym.agents.learn import learner_of
 
     run = replace(run, scenario=with_physics(run.scenario))
+    if isinstance(run.training, PlainTraining):
+        run = replace(run, scenario=run.training.practice(run.scenario))
     training = learner_of(run.scenario, run.training).training
     if not isinstance(training, SteerTraining | MovesTraining):
         return run

@@ -20,13 +20,13 @@ from safetensors.torch import save as tensor_bytes
 
 from gpu_cluster_gym.agents import integrity
 from gpu_cluster_gym.agents.networks import MoveNetwork, SteerNetwork, flat
-from gpu_cluster_gym.agents.slot_network import SlotNetwork
+from gpu_cluster_gym.agents.set_network import READ, SetNetwork
 from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, Training, usual
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.evaluation.run_folder import BEST
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
-from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, TOTALS
+from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES, RUNNING_FEATURES, TOTALS
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arrivals_per_decision
@@ -42,10 +42,15 @@ PLAIN_NAME = re.compile(r"(?!\.{1,2}$)[^/\\\0]+")
 LAYOUTS: dict[str, dict[str, object]] = {
     "steer": {"action": "steer", "load": list(LOAD)},
     "moves": {"action": "moves", "features": list(FEATURES), "load": list(LOAD)},
-    "plain": {"action": "plain", "queue_features": list(QUEUE_FEATURES), "totals": list(TOTALS)},
+    "plain": {
+        "action": "plain",
+        "queue_features": [QUEUE_FEATURES[at] for at in READ],
+        "running_features": list(RUNNING_FEATURES),
+        "totals": list(TOTALS),
+    },
 }
 """Inputs and outputs of the network of each action kind; one on the rule may read fewer load features."""
-Network = SlotNetwork | SteerNetwork | MoveNetwork
+Network = SetNetwork | SteerNetwork | MoveNetwork
 
 
 class Agent(NamedTuple):
@@ -69,9 +74,7 @@ def new_network(training: Training, reads: Sequence[str] = LOAD) -> Network:
             reads=reads,
         )
     assert isinstance(training, PlainTraining)
-    return SlotNetwork(
-        training.queue_slots, hidden=training.hidden, base_logit_scale=training.base_logit_scale
-    )
+    return SetNetwork(training.queue_slots, hidden=training.hidden)
 
 
 def save(folder: Path, agent: Agent, *, about: Mapping[str, object] | None = None) -> None:
@@ -182,7 +185,7 @@ def _without_paths(options: dict[str, Any]) -> dict[str, Any]:
 def layout_of(agent: Agent) -> dict[str, object]:
     """Return the inputs and outputs of an agent's network, and the rule it starts from."""
     layout = LAYOUTS[agent.training.action]
-    if isinstance(agent.network, SlotNetwork):
+    if isinstance(agent.network, SetNetwork):
         return layout
     return layout | {"load": [LOAD[at] for at in agent.network.reads], "start": asdict(agent.start)}
 
@@ -246,11 +249,10 @@ def policy_of(agent: Agent) -> Policy:
         return AgentPolicy(
             partial(best_move, agent.network), action="moves", default_weights=asdict(agent.start)
         )
-    keywords = {name: it for name, it in training.environment().items() if name != "tau_s"}
-    return AgentPolicy(partial(most_likely, agent.network), **keywords)
+    return AgentPolicy(partial(most_likely, agent.network), **training.environment())
 
 
-def most_likely(network: SlotNetwork, seen: np.ndarray, mask: np.ndarray) -> int:
+def most_likely(network: SetNetwork, seen: np.ndarray, mask: np.ndarray) -> int:
     """Return the most likely action of a network; its observation includes the mask."""
     return int(network.choose(torch.from_numpy(seen).unsqueeze(0)))
 

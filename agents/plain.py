@@ -1,5 +1,6 @@
-"""Learner of the action `plain`: masked PPO with a shared scorer of queue slots, initialised as a heuristic."""
+"""Learner of the action `plain`: masked PPO from random weights, which starts and pauses jobs without a rule inside."""
 
+import zlib
 from functools import partial
 from typing import Any
 
@@ -12,74 +13,108 @@ from stable_baselines3.common.vec_env import VecMonitor
 from gpu_cluster_gym.agents.checkpoint import new_network
 from gpu_cluster_gym.agents.networks import ScoringPolicy
 from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_stalled
-from gpu_cluster_gym.agents.slot_network import SlotNetwork
-from gpu_cluster_gym.agents.slot_ppo import TimedBuffer, TimedPPO
+from gpu_cluster_gym.agents.set_network import SetNetwork
+from gpu_cluster_gym.agents.timed_ppo import EndlessJobSeconds, TimedBuffer, TimedPPO
 from gpu_cluster_gym.agents.training import PlainTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
+from gpu_cluster_gym.envs.agent_policy import CompiledPlainAgent
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.policy import Ranking
 
 
 class PlainLearner(Learner):
-    """PPO that discounts by simulated time, with a network initialised as the base policy."""
+    """PPO that discounts by simulated time, on a network of sets with random weights."""
 
     training: PlainTraining
 
     @property
     def start(self) -> Ranking:
-        """The base policy."""
-        return self.training.base_policy
+        """FIFO, the reference; nothing of it is in the agent."""
+        return Ranking("submit")
 
     def model(self) -> TimedPPO:
         """Return the untrained algorithm with its environments."""
         training = self.training
-        choices = training.environment() | {"reward": training.reward, "count": training.windows}
-        envs = batch(training.num_envs, self.scenario, **choices)
+        envs = batch(training.num_envs, self.scenario, **training.environment(), count=training.windows)
         return TimedPPO(
             ScoringPolicy,
-            VecMonitor(ClusterVecEnv(envs)),
+            VecMonitor(
+                EndlessJobSeconds(
+                    ClusterVecEnv(envs),
+                    training.tau_s,
+                    pauses=slice(training.queue_slots, training.queue_slots + training.running_slots),
+                    pause_cost=training.pause_cost,
+                )
+            ),
             **self.ppo(),
             gamma=1.0,  # time is discounted by the buffer
+            critic_first=training.critic_first,
+            without_arrivals=training.without_arrivals,
             rollout_buffer_class=TimedBuffer,
             rollout_buffer_kwargs={"tau_s": training.tau_s},
             policy_kwargs={"made": partial(new_network, training)},
         )
 
-    def network(self, model: PPO) -> SlotNetwork:
+    def network(self, model: PPO) -> SetNetwork:
         """Return the network of actor and critic."""
         network = model.policy.mlp_extractor
-        assert isinstance(network, SlotNetwork)
+        assert isinstance(network, SetNetwork)
         return network
 
     def play(self, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
-        """Play every window; also return the share of choices that agree with the base policy."""
+        """Play every window; also return the decisions and the pauses per job."""
         generator = torch.Generator().manual_seed(SAMPLING_SEED) if sampled else None
-        table, agreement = play(envs, self.network(model), generator)
-        return Played(table, {"agreement_with_start": agreement})
+        return Played(*play(envs, self.network(model), generator))
 
     def step_metrics(self, infos: list[dict[str, Any]]) -> dict[str, list[float]]:
-        """Return the metrics of a training step, agreement with the base policy among them."""
-        return super().step_metrics(infos) | {"agreement_with_start": [info["agrees"] for info in infos]}
+        """Return the metrics of a training step, the simulated hours among them."""
+        hours = [info["elapsed"] / 3600.0 for info in infos]
+        return super().step_metrics(infos) | {"simulated_hours": hours}
 
 
 def play(
-    envs: GPUClusterVectorEnv, network: SlotNetwork, generator: torch.Generator | None = None
-) -> tuple[pd.DataFrame, float]:
+    envs: GPUClusterVectorEnv, network: SetNetwork, generator: torch.Generator | None = None
+) -> tuple[pd.DataFrame, dict[str, float]]:
     """Play environment i on its window i to the end, in one batch; greedily without a generator.
 
-    Return the results table and the share of decisions that agree with the base policy.
+    Return the results table, and the means over windows of decisions and of pauses.
     """
     windows = list(envs.env.windows[: envs.num_envs])
     seen, _ = envs.reset(options={"window": windows})
     going = np.arange(envs.num_envs)
     actions = np.zeros(envs.num_envs, np.int64)
-    agreed = decisions = 0
+    first_pause, wait = network.slots, envs.single_action_space.n - 1  # type: ignore[attr-defined]
+    decisions = pauses = 0
     while len(going):
-        actions[going] = network.choose(torch.from_numpy(seen[going]), generator).numpy()
-        seen, _, ended, cut, info = envs.step(actions)
+        chosen = network.choose(torch.from_numpy(seen[going]), generator).numpy()
+        actions[going] = chosen
+        seen, _, ended, cut, _ = envs.step(actions)
         refuse_stalled(cut, windows[int(cut.argmax())])
-        agreed += int(info["agrees"].sum())
+        pauses += int(((chosen >= first_pause) & (chosen < wait)).sum())
         decisions += len(going)
         going = going[~ended[going]]
     tables = [envs.results(i) for i in range(envs.num_envs)]
-    return pd.concat(tables, ignore_index=True), agreed / decisions
+    counts = {"decisions": decisions / len(tables), "pauses": pauses / len(tables)}
+    return pd.concat(tables, ignore_index=True), counts
+
+
+class Untrained(CompiledPlainAgent):
+    """An agent with random weights that samples its actions: the floor of agents trained by `--action plain`."""
+
+    def __init__(self, training: PlainTraining) -> None:
+        """Make the network. training: its options, learning seed included."""
+        super().__init__(self._choose, **training.acting())
+        torch.manual_seed(training.learning_seed or 0)
+        network = new_network(training)
+        assert isinstance(network, SetNetwork)
+        self._network, self._rng = network, np.random.default_rng(0)
+
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Run the first record to the end, with samples that depend on its jobs alone."""
+        self._rng = np.random.default_rng(zlib.crc32(jobs["submit_s"].tobytes()))
+        return super().run_compiled(states, jobs, histories)
+
+    @torch.no_grad()
+    def _choose(self, seen: np.ndarray, legal: np.ndarray) -> int:
+        shares = self._network.forward_actor(torch.from_numpy(seen)[None])[0].double().softmax(0)
+        return int(self._rng.choice(len(shares), p=shares.numpy()))

@@ -9,7 +9,15 @@ import pandas as pd
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.checkpoint import policy_of
 from gpu_cluster_gym.agents.learn import learner_of
-from gpu_cluster_gym.agents.training import CONSTANTS, UNION, MovesTraining, SteerTraining, Training
+from gpu_cluster_gym.agents.plain import Untrained
+from gpu_cluster_gym.agents.training import (
+    CONSTANTS,
+    UNION,
+    MovesTraining,
+    PlainTraining,
+    SteerTraining,
+    Training,
+)
 from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.steer import TRUSTS
 from gpu_cluster_gym.evaluation import runner
@@ -23,6 +31,8 @@ from gpu_cluster_gym.workloads import Scenario, Workload
 START, MEAN_ACTION, WITHOUT_HISTORY, INITIAL = "start", "mean_action", "without_history", "initial"
 """Rows of the table: the reference, the agent's constant-action policy, `union` without the history of finished jobs,
 and the initial agent where it is neither `union` nor constants."""
+UNTRAINED = "untrained"
+"""Row of the agent with random weights, which samples its actions."""
 BASELINES = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold")
 """Policies that are always in the table, with default settings; the floors too."""
 
@@ -56,6 +66,8 @@ def in_table(
     known = baselines.best_constants(trained_on, with_history=scenario.with_history)
     if known and (steers or init_from(training) == CONSTANTS):
         found[CONSTANTS] = baselines.load(known)
+    if isinstance(learner.training, PlainTraining):
+        found[UNTRAINED] = Untrained(learner.training)
     return found | {name: baselines.load(name) for name in BASELINES} | FLOORS
 
 
@@ -89,7 +101,7 @@ def one_or_why(make: Maker, workload: Workload, *, oracle: bool = False) -> pd.D
 
 def reference_of(training: Training) -> str:
     """Return the name of the reference of validations and rewards."""
-    return "base policy" if training.action == "plain" else "union"
+    return "fifo" if training.action == "plain" else "union"
 
 
 def verdicts(summaries: Mapping[str, pd.DataFrame], count: int, training: Training) -> list[str]:
@@ -140,9 +152,11 @@ def labels(training: Training) -> dict[str, str]:
         START: [reference_of(training)],
         WITHOUT_HISTORY: ["union"],
         INITIAL: [],
+        UNTRAINED: ["random weights"] if isinstance(training, PlainTraining) else [],
         CONSTANTS: [],
     }
-    notes[initial].append("its initial policy")
+    if not isinstance(training, PlainTraining):
+        notes[initial].append("its initial policy")
     if isinstance(training, SteerTraining) and training.extra_workloads:
         notes[CONSTANTS].append("searched for all workloads together")
     return {name: f"{name} ({', '.join(words)})" for name, words in notes.items() if words}

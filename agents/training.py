@@ -5,14 +5,18 @@ selects among them. Options that Stable-Baselines3 also has bear its names.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice
-from gpu_cluster_gym.simulator.policy import BASE_POLICY, Ranking
-from gpu_cluster_gym.traces import did_you_mean, unknown
-from gpu_cluster_gym.workloads import names
+import numpy as np
 
+from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice
+from gpu_cluster_gym.traces import did_you_mean, unknown
+from gpu_cluster_gym.workloads import Scenario, names
+
+OWN_CLUSTER = "own"
+PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
+"""Days of a practice window: half of the standard ones."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
 """Kinds of moves that are listed while cores and throttles follow the rule: the first of the kernel's `KINDS`."""
@@ -31,11 +35,12 @@ def kinds_expected(named: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True)
 class Training:
-    """Options that all action kinds share: PPO on windows of a trace, initialised as a heuristic policy."""
+    """Options that all action kinds share: PPO on windows of a trace."""
 
     action: str = ""
     """steer: set the weights of the rule `union` a few times in each window. moves: choose each move from a list.
-    plain: start the next job, pause or wait. The other training options, and their defaults, depend on it."""
+    plain: start a job, pause one, or wait, from random weights. The other training options, and their defaults, depend
+    on it."""
     algorithm: str = "ppo"
     """Learning algorithm."""
     total_timesteps: int = choice(81_920, least=1)
@@ -184,51 +189,64 @@ class MovesTraining(Training):
 
 @dataclass(frozen=True)
 class PlainTraining(Training):
-    """Options of `--action plain`: start the next job, pause or wait."""
+    """Options of `--action plain`: start a queued job, pause a running one, or wait; learned from random weights."""
 
     action: Literal["plain"] = "plain"
     algorithm: Literal["ppo"] = "ppo"
-    total_timesteps: int = choice(140_000, least=1)
-    validation_windows: int = choice(20, least=1)
-    validate_every: int = choice(20_000, least=1)
+    total_timesteps: int = choice(1_000_000, least=1)
+    windows: int = choice(64, least=1)
+    validation_windows: int = choice(8, least=1)
+    validate_every: int = choice(200_000, least=1)
     hidden: int = choice(32, least=1)
-    learning_rate: float = choice(2.5e-3, above=0)
-    num_envs: int = choice(32, least=1)
-    n_steps: int = choice(256, least=1)
-    batch_size: int = choice(2048, least=1)
-    n_epochs: int = choice(6, least=1)
-    gae_lambda: float = choice(0.8, least=0)
+    learning_rate: float = choice(7e-4, above=0)
+    num_envs: int = choice(64, least=1)
+    n_steps: int = choice(64, least=1)
+    batch_size: int = choice(1024, least=1)
+    n_epochs: int = choice(4, least=1)
+    gae_lambda: float = choice(0.9, least=0)
     clip_range: float = choice(0.2, above=0)
-    reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
-    """rollout_advantage: advantage of an action over the base policy's own in a simulated rollout. jct: minus the time
-    that jobs spend in the system."""
-    tau_s: float | None = choice(4 * 3600.0, above=0)
-    """Time constant of discounting, in rollouts and in PPO, s."""
-    exponent: float = BASE_POLICY.exponent
-    """Exponent of a job's number of GPUs in the order of the base policy; see baselines.xion_threshold."""
-    margin: float = choice(BASE_POLICY.margin, least=0)
-    """Gain required of a preemption under the base policy, in overheads."""
-    base_logit_scale: float = choice(0.4, least=0)
-    """Initial weight of the base policy's preferences; 0 starts from a uniform policy."""
-    queue_slots: int = choice(16, least=1)
-    """Number of queued jobs that the agent observes and may start: the first in the order of the base policy."""
+    target_kl: float | None = choice(0.02, above=0)
+    tau_s: float = choice(2 * 3600.0, above=0)
+    """Time constant of discounting, s: what an action costs or saves after some of these does not count."""
+    critic_first: int = choice(8, least=0)
+    """Rollouts from which only the critic learns."""
+    without_arrivals: bool = True
+    """Leave the value of jobs that arrive in a step out of its advantage, since no action can change it."""
+    queue_slots: int = choice(64, least=1)
+    """Queued jobs that the agent observes and may start: those that were submitted first."""
+    running_slots: int = choice(32, least=0)
+    """Running jobs that the agent observes and may pause: those with most time remaining."""
+    min_run_s: float = choice(1800.0, least=0)
+    """Time since its last start after which the agent may pause a job, s. With less, agents learn to pause and restart
+    jobs without end."""
+    pause_cost: float = choice(900.0, least=0)
+    """Job-seconds that a pause costs in training beyond what it costs in truth. Without it, agents learn to exchange
+    jobs for others like them, which hardly changes the reward, and ever more often."""
+    practice_cluster: str = "4x8"
+    """Cluster of training, validation and test where windows are steady, with half the days: small windows are
+    simulated quickly, and the agent acts on any cluster. own: the scenario's cluster and days."""
 
-    @property
-    def base_policy(self) -> Ranking:
-        """The heuristic that the agent is initialised as."""
-        return Ranking("weighted", "cost_aware", exponent=self.exponent, margin=self.margin)
+    def practice(self, scenario: Scenario) -> Scenario:
+        """Return the scenario to train and test on: of a steady one, shorter windows on the practice cluster."""
+        if scenario.steady_load is None or self.practice_cluster == OWN_CLUSTER:
+            return scenario
+        return replace(scenario, cluster=self.practice_cluster, **PRACTICE_DAYS)  # type: ignore[arg-type]
+
+    def acting(self) -> dict[str, Any]:
+        """Return the keywords of the environment that define observations and actions."""
+        return {
+            "observation": "sets",
+            "victims_by": "agent",
+            "queue_slots": self.queue_slots,
+            "running_slots": self.running_slots,
+            "queue_order": "arrival",
+            "min_run_s": self.min_run_s,
+            "margin": np.inf,  # the reference policy is FIFO
+        }
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environment that the agent observes and acts in."""
-        return {
-            "observation": "slots",
-            "action": "plain",
-            "queue_slots": self.queue_slots,
-            "running_slots": 0,
-            "exponent": self.exponent,
-            "margin": self.margin,
-            "tau_s": self.tau_s,
-        }
+        return {"action": "plain", **self.acting()}
 
 
 KINDS: Mapping[str, type[Training]] = {"steer": SteerTraining, "moves": MovesTraining, "plain": PlainTraining}

@@ -368,7 +368,7 @@ MUTANTS = (
         ("moments of serving the least remaining work", "by_remaining=False)", "by_remaining=True)"),
     ),
     *in_file(
-        "agents/slot_ppo.py",
+        "agents/timed_ppo.py",
         "agents/test_learning",
         (
             "elapsed time one step late",

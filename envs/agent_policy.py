@@ -21,11 +21,14 @@ from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import PAUSED_TIME
 from gpu_cluster_gym.simulator.kernel.moves import move_steps
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MAX_MOVES, list_dtype
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
+from gpu_cluster_gym.simulator.kernel.slots import stepping
+from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
 from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, RunsCompiled, Wait
 from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arrivals_per_decision, memory_of
-from gpu_cluster_gym.simulator.slots import Slots
+from gpu_cluster_gym.simulator.slots import Slots, parts_of, width
 from gpu_cluster_gym.simulator.source import adopt, source_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import unknown
@@ -46,7 +49,11 @@ def AgentPolicy(  # noqa: N802 - reads like a class
     choices: the keywords of that environment that define observations and actions; see `PlainAgent`, `MovesAgent` and
     `steer_agent`. The policy raises ValueError for an illegal action.
     """
-    kinds: dict[str, Callable[..., Policy]] = {"plain": PlainAgent, "moves": MovesAgent, "steer": steer_agent}
+    kinds: dict[str, Callable[..., Policy]] = {
+        "plain": CompiledPlainAgent,
+        "moves": MovesAgent,
+        "steer": steer_agent,
+    }
     if action not in kinds:
         raise ValueError(unknown("action", action, list(kinds)))
     if validation.choice("mask", mask, get_args(MaskIn)) == "observation":
@@ -73,6 +80,7 @@ class PlainAgent:
         exponent: float = BASE_POLICY.exponent,
         margin: float = BASE_POLICY.margin,
         queue_order: str = "gain",
+        min_run_s: float = MIN_RUN_S,
         illegal: str = "raise",
     ) -> None:
         """Store the keywords of `GPUClusterEnv`."""
@@ -80,13 +88,14 @@ class PlainAgent:
         self._observation = plain_observation(observation, self._actions)
         self._predict, self._forgives = predict, _forgives(illegal)
         self._base_policy = base_policy(exponent, margin, queue_order)
+        self._min_run_s = validation.finite("min_run_s", min_run_s, minimum=0)
         self._view: View | None = None
 
     def __call__(self, view: View) -> Action:
         """Return the next move of the action in progress, else the first move of the next action, else Wait."""
         if view is not self._view:
             self._view, self._num_pauses = view, 0
-            self._slots = Slots(self._actions.queue_slots, self._actions.running_slots)
+            self._slots = Slots(*self._actions[:2], self._min_run_s)
             self._moves: list[Action] = []
             source = source_of(view)
             adopt(source.states, 0, source.jobs, self._base_policy)
@@ -106,13 +115,39 @@ class PlainAgent:
         mask = actions.mask(slots)
         if not len(view.jobs.phase) or not mask[:-1].any():
             return [Wait()]
-        if self._observation.only_queue:
-            slots.queue_part[-len(mask) :] = mask
+        if self._actions.places == 1:
+            count = len(slots.queue_mask)
+            slots.queue_part[-count:-1], slots.queue_part[-1] = mask[: count - 1], mask[-1]
         sizes = Sizes(*actions[:2], len(view.gpus.node), len(view.nodes.cores))
         legal = mask.astype(bool)
         chosen = self._predict(self._observation(slots.observation, sizes), legal)
         number = allowed(chosen, legal, forgiven=self._forgives)
         return [Wait()] if number == actions.wait else actions.moves(number, slots, view)
+
+
+class CompiledPlainAgent(PlainAgent, RunsCompiled):
+    """The same agent, which the kernel calls at each choice without copies of the episode: results are the same."""
+
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Run the first record to the end; return whether every job ended. StalledEpisodeError if it never ends."""
+        actions, first = self._actions, states[0]
+        adopt(states, 0, jobs, self._base_policy)
+        sizes = Sizes(*actions[:2], int(first["num_gpus"]), int(first["num_nodes"]))
+        queue_only = width(actions.queue_slots), parts_of(*sizes)["free_cores"].stop
+        rows = np.zeros((1, queue_only[0] if self._observation.only_queue else queue_only[1]), np.float32)
+        listed = np.full((1, actions.queue_slots + actions.running_slots), -1, np.int64)
+        masks, outcomes = np.zeros((1, actions.wait + 1), np.int8), np.zeros((1, len(stepping.OUTCOME)))
+        caches, chosen = np.zeros(1, cache_dtype(states.dtype)), np.full(1, stepping.BEGIN)
+        rules = actions.queue_slots, actions.places, int(actions.pauses), self._min_run_s
+        while True:
+            stepping.step(states[:1], jobs[np.newaxis], caches, chosen, *rules, listed, rows, masks, outcomes)
+            if outcomes[0, stepping.DONE] or outcomes[0, stepping.ENDLESS]:
+                return bool(outcomes[0, stepping.DONE])
+            if outcomes[0, stepping.INSTANTS] >= MAX_INSTANTS_PER_JOB * len(jobs):
+                raise StalledEpisodeError(ENDLESS)
+            legal = masks[0].astype(bool)
+            seen = self._observation(rows[0], sizes)
+            chosen[0] = allowed(self._predict(seen, legal), legal, forgiven=self._forgives)
 
 
 @dataclass

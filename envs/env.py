@@ -24,6 +24,7 @@ from gpu_cluster_gym.envs.windows import (
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, PLACEMENTS
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
 from gpu_cluster_gym.simulator.kernel.slots import stepping
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
 from gpu_cluster_gym.simulator.kernel.slots.features import FITS
@@ -240,6 +241,7 @@ class PlainBatch(Batch):
         reward: str = "jct",
         queue_slots: int = 16,
         running_slots: int = 16,
+        min_run_s: float = MIN_RUN_S,
         tau_s: float | None = 3600.0,
         **choices: Any,
     ) -> None:
@@ -255,6 +257,7 @@ class PlainBatch(Batch):
         if count > 1:
             self.refuse_several_sizes()
         self._tau_s = validation.time_constant("tau_s", tau_s)
+        self._min_run_s = validation.finite("min_run_s", min_run_s, minimum=0)
         self.states = windows[0].episode.states[:1].repeat(count + 1)  # the last is for scratch work
         self.jobs = np.zeros((count, self.max_jobs), JOB)
         first = self.states[0]
@@ -316,7 +319,7 @@ class PlainBatch(Batch):
 
     def _run(self, actions: np.ndarray, part: slice) -> None:
         """Step some environments in one compiled call."""
-        numbering = self.actions.queue_slots, self.actions.places, int(self.actions.pauses)
+        numbering = self.actions.queue_slots, self.actions.places, int(self.actions.pauses), self._min_run_s
         written = self.listed[part], self._rows[part], self._masks[part], self.outcomes[part]
         stepping.step(self.states[part], self.jobs[part], self._caches[part], actions, *numbering, *written)
 
@@ -397,16 +400,18 @@ class GPUClusterEnv(ClusterEnv):
     - starts of queue slot k, K actions: the scenario's placement rule places the job, and where it does not fit, the
       victims that the base policy would pause for it are paused. With `placed_by="agent"`, 3 K actions 3 k + p: p is
       the placement rule, `first_fit`, `best_fit` or `spread`.
-    - only with `victims_by="agent"`: R pauses of running slot r. A start is then legal only where the job fits.
+    - only with `victims_by="agent"`: R pauses of running slot r, legal while a job is queued and once the job has run
+      for `min_run_s`. A start is then legal only where the job fits.
     - the last action waits for the next event.
     The mask of legal actions is `info["action_mask"]`, or `action_masks()` for MaskablePPO. `sample()` draws legal
     actions.
 
     ## Observation Space
     `slots`, the default where rules choose places and victims: Box, float32 (n,): the features of K queued jobs, totals
-    of the cluster, the logits of the base policy, and the mask. `tables`, the default otherwise: Dict of float32
-    vectors `free_memory` (share of each GPU's), `free_cores` (share of each node's), `queue` (features of K queued
-    jobs), `running` (features of the R running jobs with most time remaining) and `totals`. Times are
+    of the cluster, the logits of the base policy, and the mask. `sets`: Box, float32 (n,): the same features and
+    totals, legal starts and waiting, and the features of the R running jobs with most time remaining; nothing of the
+    base policy. `tables`, the default otherwise: Dict of float32 vectors `free_memory` (share of each GPU's),
+    `free_cores` (share of each node's), `queue`, `running` and `totals`. Times are
     log1p(seconds / 60) / 4. `columns` and `shapes` name every entry, and `parts(observation)` splits an observation.
     Jobs beyond the K slots are not shown until there is space, except the base policy's own choice, which takes the
     last slot. With `mask="observation"`: Dict of `observations` and `action_mask`, int8 (n,).
@@ -448,7 +453,7 @@ class GPUClusterEnv(ClusterEnv):
     - `scenario`: fields of `workloads.Scenario` that differ from the workload's.
     - `split`: `train`, `validation` or `test`; a full trace is the same episode in every split.
     - `count`: number of windows, from the start of the split.
-    - `observation`: `slots` or `tables`, or another module of `envs/observations`.
+    - `observation`: `slots`, `sets` or `tables`, or another module of `envs/observations`.
     - `placed_by`: `rule` or `agent`, which chooses the placement rule of a start.
     - `victims_by`: `rule` or `agent`, which chooses the running jobs to pause.
     - `reward`: a module of `envs/rewards`.
@@ -457,6 +462,8 @@ class GPUClusterEnv(ClusterEnv):
     - `exponent`: exponent of a job's number of GPUs in the base policy's order.
     - `margin`: gain required of a pause under the base policy, in overheads; infinity never pauses.
     - `queue_order`: `gain`, the base policy's order of the queue, or `arrival`, the order of submission.
+    - `min_run_s`: time since its last start after which an action may pause a job, s. Agents that learn pauses with a
+      short one may pause and restart jobs without end, as time hardly passes in between.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
     - `illegal`: `raise` a ValueError for an illegal action, or take the `first_legal` action instead.
     - `mask`: `info`, or `observation` to put the action mask into the observation too.
@@ -483,6 +490,7 @@ class GPUClusterEnv(ClusterEnv):
         exponent: float = BASE_POLICY.exponent,
         margin: float = BASE_POLICY.margin,
         queue_order: str = "gain",
+        min_run_s: float = MIN_RUN_S,
         tau_s: float | None = 3600.0,
         illegal: str = "raise",
         mask: str = "info",
@@ -496,6 +504,7 @@ class GPUClusterEnv(ClusterEnv):
             "reward": reward,
             "queue_slots": queue_slots,
             "running_slots": running_slots,
+            "min_run_s": min_run_s,
             "tau_s": tau_s,
             "illegal": illegal,
             "mask": mask,

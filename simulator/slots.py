@@ -3,6 +3,7 @@
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
 from gpu_cluster_gym.simulator.kernel.slots import features, slot_features
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
 
@@ -19,8 +20,11 @@ class Slots:
     of the running jobs, and the free share of the memory of each GPU and of the cores of each node; see `parts_of`.
     """
 
-    def __init__(self, queue_slots: int, running_slots: int) -> None:
-        """Make empty buffers; ValueError without a queue slot."""
+    def __init__(self, queue_slots: int, running_slots: int, min_run_s: float = MIN_RUN_S) -> None:
+        """Make empty buffers; ValueError without a queue slot.
+
+        min_run_s: time since its last start after which a job may be paused, s.
+        """
         if queue_slots < 1 or running_slots < 0:
             raise ValueError(
                 f"expected at least 1 queue slot and 0 running slots, not {queue_slots} and {running_slots}"
@@ -30,6 +34,7 @@ class Slots:
         self.queue_mask = np.zeros(queue_slots + 1, np.int8)
         self.running_mask = np.zeros(running_slots, np.int8)
         self.can_wait = True
+        self._min_run_s = min_run_s
         self.observation = np.zeros(0, np.float32)
         self._caches = np.zeros(0)
         self._jobs = np.zeros(0)
@@ -63,7 +68,7 @@ class Slots:
             self.observation = np.zeros(parts["free_cores"].stop, np.float32)
         caches, end = self._caches, width(len(self.queue))
         queue = self.queue, self.observation[:end], self.queue_mask
-        running = self.running, self.observation[end:], self.running_mask
+        running = self.running, self._min_run_s, self.observation[end:], self.running_mask
         slot_features.observe_queue(states, e, jobs, caches, *queue)
         slot_features.observe_running(states, e, jobs, caches, *running)
         self.can_wait = bool(calls.next_event(states, e, jobs) < np.inf)

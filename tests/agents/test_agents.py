@@ -1,14 +1,18 @@
-"""Agents start as their base policy, score all slots equally, obey all rules, and are ordinary policies."""
+"""Agents of action plain score all slots equally, obey all rules, and are ordinary policies."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from gpu_cluster_gym.agents.checkpoint import Agent, policy_of
-from gpu_cluster_gym.agents.plain import play
-from gpu_cluster_gym.agents.slot_network import Observation
+from gpu_cluster_gym.agents.checkpoint import Agent, new_network, policy_of
+from gpu_cluster_gym.agents.plain import Untrained, play
+from gpu_cluster_gym.agents.set_network import Jobs, SetNetwork
+from gpu_cluster_gym.envs.observations import Sizes, sets
 from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, batch_of, crowded, env_of, opinionated
 
@@ -28,60 +32,100 @@ def some_observations(scenario: Scenario, count: int = 64) -> torch.Tensor:
     return torch.from_numpy(np.stack(seen))
 
 
-def permuted(flat: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """Return observations with their slots in another order."""
-    seen = Observation.of(flat, TINY.queue_slots)
-    waiting = torch.tensor([TINY.queue_slots])
-    actions = torch.cat([order, waiting])
-    parts = [
-        seen.slots[:, order].flatten(1),
-        seen.totals,
-        seen.base_logits[:, actions],
-        seen.legal[:, actions].float(),
-    ]
-    return torch.cat(parts, dim=1)
+def permuted(flat: torch.Tensor, order: torch.Tensor, order_running: torch.Tensor) -> torch.Tensor:
+    """Return observations with their queue slots and running slots in another order."""
+    parts = split_sets(flat)
+    starts = torch.cat([order, torch.tensor([TINY.queue_slots])])
+    found = (
+        parts["queue"][:, order],
+        parts["totals"],
+        parts["legal"][:, starts],
+        parts["running"][:, order_running],
+    )
+    return torch.cat([part.flatten(1) for part in found], dim=1)
+
+
+def split_sets(flat: torch.Tensor, slots: int = TINY.queue_slots) -> dict[str, torch.Tensor]:
+    """Return the parts of observations of `sets`, by the module's own description."""
+    parts = sets.observation.parts(Sizes(slots, TINY.running_slots, 16, 2))
+    found = flat.split([part.size for part in parts.values()], dim=1)
+    return {name: each.unflatten(1, parts[name].shape) for name, each in zip(parts, found, strict=True)}
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_permuted_slots_give_permuted_logits_and_the_same_value(scenario: Scenario, seed: int) -> None:
     network, seen = opinionated(), some_observations(scenario)
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(TINY.queue_slots))
+    rng = np.random.default_rng(seed)
+    order, running = (torch.from_numpy(rng.permutation(n)) for n in (TINY.queue_slots, TINY.running_slots))
     logits, values = network(seen)
-    logits_after, values_after = network(permuted(seen, order))
-    torch.testing.assert_close(logits_after[:, :-1], logits[:, order], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(logits_after[:, -1], logits[:, -1], rtol=1e-5, atol=1e-5)
+    logits_after, values_after = network(permuted(seen, order, running))
+    both = torch.cat([order, TINY.queue_slots + running, torch.tensor([logits.shape[1] - 1])])
+    torch.testing.assert_close(logits_after, logits[:, both], rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(values_after, values, rtol=1e-5, atol=1e-5)
 
 
 def test_an_empty_slot_changes_nothing(scenario: Scenario) -> None:
+    """The same jobs in fewer slots have the same logits and value, so that the number of slots may differ in use."""
     network, flat = opinionated(), some_observations(scenario)
-    seen = Observation.of(flat, TINY.queue_slots)
-    few = seen.slots[:, :, 0].sum(1) < TINY.queue_slots
+    parts = split_sets(flat)
+    few = parts["queue"][:, -1, 0] == 0
     assert few.any()
-    one_less = [seen.slots[few, :-1].flatten(1), seen.totals[few]]
-    both = [
-        part[few][:, [*range(TINY.queue_slots - 1), -1]] for part in (seen.base_logits, seen.legal.float())
-    ]
-    wide = network.residual(Observation.of(flat[few], TINY.queue_slots))
-    narrow = network.residual(Observation.of(torch.cat([*one_less, *both], 1), TINY.queue_slots - 1))
-    torch.testing.assert_close(wide[:, :-2], narrow[:, :-1], rtol=1e-5, atol=1e-5)
+    fewer = opinionated(replace(TINY, queue_slots=TINY.queue_slots - 1))
+    legal = torch.cat([parts["legal"][:, :-2], parts["legal"][:, -1:]], dim=1)
+    shorter = [parts["queue"][:, :-1], parts["totals"], legal, parts["running"]]
+    narrow = torch.cat([part.flatten(1) for part in shorter], dim=1)[few]
+    logits, values = network(flat[few])
+    kept = [k for k in range(logits.shape[1]) if k != TINY.queue_slots - 1]
+    torch.testing.assert_close(fewer(narrow)[0], logits[:, kept], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(fewer(narrow)[1], values, rtol=1e-5, atol=1e-5)
 
 
-def test_an_untrained_agent_is_its_base_policy(scenario: Scenario) -> None:
-    envs = batch_of(scenario)
-    table, agreement = play(envs, opinionated(sure=0.0))
-    load = envs.batch.windows[0].workload
-    pd.testing.assert_frame_equal(table, load.results(run(TINY.base_policy, load.episode())))
-    assert agreement == 1.0
+def test_nothing_of_the_base_policy_is_read(scenario: Scenario) -> None:
+    """Features of victims, and the rank in the base policy's order, do not change a logit or a value."""
+    network, flat = opinionated(), some_observations(scenario)
+    by_rule = [k for k, name in enumerate(QUEUE_FEATURES) if name == "rank" or "victims" in name]
+    assert len(by_rule) == 10
+    parts = split_sets(flat.clone())
+    parts["queue"][:, :, by_rule] = 0.5
+    changed = torch.cat([part.flatten(1) for part in parts.values()], dim=1)
+    assert not torch.equal(changed, flat)
+    assert all(torch.equal(*pair) for pair in zip(network(changed), network(flat), strict=True))
+
+
+def test_an_untrained_agent_prefers_no_start_and_hardly_pauses(scenario: Scenario) -> None:
+    torch.manual_seed(0)
+    network, seen = new_network(TINY), some_observations(scenario)
+    assert isinstance(network, SetNetwork)
+    shares = network.forward_actor(seen).softmax(1)
+    legal = Jobs.of(seen, TINY.queue_slots).legal
+    starts, pauses = slice(TINY.queue_slots), slice(TINY.queue_slots, -1)
+    several = legal[:, starts].sum(1) > 1
+    least = shares[:, starts].masked_fill(~legal[:, starts], 1.0).amin(1)
+    assert (shares[several, starts].amax(1) / least[several]).max() < 1.2
+    assert legal[:, pauses].any()
+    assert shares[:, pauses].max() < 0.01
 
 
 def test_the_policy_is_the_environment_played_greedily(scenario: Scenario) -> None:
+    """Inside the kernel and asked step by step."""
     envs, network = batch_of(scenario), opinionated()
-    table, agreement = play(envs, network)
+    torch.nn.init.constant_(network.actor.score_running.bias, 30.0)  # it pauses a lot
+    table, counts = play(envs, network)
     learned = policy_of(Agent(network, TINY, scenario))
     load = envs.batch.windows[0].workload
-    pd.testing.assert_frame_equal(table, load.results(run(learned, load.episode())))
-    assert agreement < 0.9
+    compiled = load.episode()
+    pd.testing.assert_frame_equal(table, load.results(run(learned, compiled)))
+    assert counts["pauses"] == compiled.state.num_pauses > 0
+    pd.testing.assert_frame_equal(table, load.results(run(learned, load.episode(), step_by_step=True)))
+
+
+def test_untrained_agents_draw_by_the_jobs_of_the_window(scenario: Scenario) -> None:
+    """Twice the same window is the same, whatever was played before."""
+    windows = [each.workload for each in batch_of(scenario, 2).batch.windows]
+    untrained = Untrained(TINY)
+    first, second, again = (load.results(run(untrained, load.episode())) for load in (*windows, windows[0]))
+    pd.testing.assert_frame_equal(first, again)
+    assert not first["finish_s"].equals(second["finish_s"])
 
 
 def test_windows_side_by_side_are_windows_one_by_one(scenario: Scenario) -> None:
@@ -97,7 +141,7 @@ def test_windows_side_by_side_are_windows_one_by_one(scenario: Scenario) -> None
 @pytest.mark.parametrize("sampled", [False, True])
 def test_no_illegal_action_is_ever_chosen(scenario: Scenario, sampled: bool) -> None:
     network, seen = opinionated(), some_observations(scenario, count=200)
-    legal = Observation.of(seen, TINY.queue_slots).legal
+    legal = Jobs.of(seen, TINY.queue_slots).legal
     generator = torch.Generator().manual_seed(0) if sampled else None
     for _ in range(20 if sampled else 1):
         chosen = network.choose(seen, generator)

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from gpu_cluster_gym.agents.checkpoint import new_network
-from gpu_cluster_gym.agents.slot_network import SlotNetwork
+from gpu_cluster_gym.agents.set_network import SetNetwork
 from gpu_cluster_gym.agents.training import PlainTraining, Training
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.envs.registration import make_vec
@@ -26,6 +26,8 @@ TINY = PlainTraining(
     batch_size=64,
     n_epochs=2,
     queue_slots=8,
+    running_slots=4,
+    min_run_s=60.0,
 )
 
 
@@ -68,11 +70,13 @@ def batch_of(
     return make_vec(count, asdict(scenario), **(training.environment() | usual | choices))
 
 
-def opinionated(training: Training = TINY, seed: int = 0, *, sure: float = 30.0) -> SlotNetwork:
-    """Return a network with a random residual of this size, so that it often disagrees with the base policy."""
+def opinionated(training: Training = TINY, seed: int = 0, *, sure: float = 30.0) -> SetNetwork:
+    """Return a network with random scores of this size, so that it starts, pauses and waits by what it sees."""
     torch.manual_seed(seed)
     network = new_network(training)
-    assert isinstance(network, SlotNetwork)
-    for layer in (network.score, network.wait):
+    assert isinstance(network, SetNetwork)
+    scores = network.actor.score_queued, network.actor.score_running, network.actor.score_whole
+    for layer in scores:
         torch.nn.init.normal_(layer.weight, std=sure)
+    torch.nn.init.zeros_(network.actor.score_running.bias)
     return network

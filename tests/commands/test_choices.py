@@ -120,7 +120,7 @@ def test_valid_values_are_accepted() -> None:
         "cores",
     }
     assert Scenario(jobs=1, max_share=4, peak_at=0.999, target_load=1e-9).max_share == 4
-    assert PlainTraining(tau_s=None, learning_seed=0, exponent=-1.0).tau_s is None
+    assert PlainTraining(target_kl=None, learning_seed=0, min_run_s=0).target_kl is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -225,8 +225,8 @@ def test_choices_come_back_from_a_run_folder(tmp_path: Path) -> None:
 
 
 def test_none_survives_a_round_trip(tmp_path: Path) -> None:
-    folder = run_folder.open_run_folder("test", Run(training=PlainTraining(tau_s=None)), tmp_path / "out")
-    assert read_choices(["--config", str(folder)]).training == PlainTraining(tau_s=None)
+    folder = run_folder.open_run_folder("test", Run(training=PlainTraining(target_kl=None)), tmp_path / "out")
+    assert read_choices(["--config", str(folder)]).training == PlainTraining(target_kl=None)
 
 
 def test_a_ranking_refuses_words_that_are_none() -> None:

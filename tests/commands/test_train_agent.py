@@ -92,25 +92,23 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_it_trains_and_prints_the_score_of_the_agent(trained: Run) -> None:
     run, out = trained.folder, trained.out
     assert (trained.code, trained.error) == (0, "")
-    assert re.findall(r"^step +([\d,]+): mean JCT / base policy \d\.\d{4}", out, re.MULTILINE) == [
+    assert re.findall(r"^step +([\d,]+): mean JCT / fifo \d\.\d{4}", out, re.MULTILINE) == [
         "0",
         "256",
         "512",
     ]
     assert re.search(
-        r"^Mean JCT / base policy: (best validation \d\.\d{3} after \d+\.\d min \([\d,]+ steps\)|"
+        r"^Mean JCT / fifo: (best validation \d\.\d{3} after \d+\.\d min \([\d,]+ steps\)|"
         r"no validation better than before training); [\d,]+ steps per second, validations included\.$",
         out,
         re.MULTILINE,
     )
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
-    assert rows[:8] == ["agent", "start", "fifo", "sjf", "srtf", "las", "xion", "xion_threshold"]
-    assert "Mean JCT of the agent / start (base policy, its initial policy): " in out
+    assert rows[:4] == ["agent", "start", "untrained", "fifo"]
+    assert "Mean JCT of the agent / start (fifo): " in out
     assert "fewer than 20 windows, too few for a verdict" in " ".join(out.split())
     notes = (run / "notes.txt").read_text()
-    assert re.search(
-        r"^start \(base policy, its initial policy\) +\d\.\d{4} \(.*\) +\d of \d$", notes, re.MULTILINE
-    )
+    assert re.search(r"^start \(fifo\) +\d\.\d{4} \(.*\) +\d of \d$", notes, re.MULTILINE)
     assert f"tensorboard --logdir {run}" in out
     assert f"python evaluate.py --policy {run}/best" in out
     alike = [load(str(folder), Scenario())[0] for folder in (run, run / "best")]

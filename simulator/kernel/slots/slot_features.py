@@ -33,7 +33,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import (
 from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, largest_memory
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_begin
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import (
-    MIN_RUN_S,
     displace,
     find_victims,
     leaves_cores,
@@ -376,8 +375,8 @@ def compute_running_features(s, jobs, cache, job):
 
 
 @compiled
-def describe_running(s, jobs, cache, job, out):
-    """Write the features of a running job."""
+def describe_running(s, jobs, cache, job, min_run_s, out):
+    """Write the features of a running job, which may be paused once it has run for `min_run_s`."""
     if cache.running_key[job] != 1 + s.predictable[job]:
         cache.running_key[job] = 1 + s.predictable[job]
         compute_running_features(s, jobs, cache, job)
@@ -388,7 +387,7 @@ def describe_running(s, jobs, cache, job, out):
     out[11] = as_time(running_for)
     out[4] = out[11] if attained == running_for else as_time(attained)
     out[8] = min(s.preemptions[job] / 5.0, 1.0)
-    out[MAY_PAUSE] = may_pause(s, job) and running_for >= MIN_RUN_S
+    out[MAY_PAUSE] = may_pause(s, job) and running_for >= min_run_s
 
 
 @compiled
@@ -640,29 +639,29 @@ def describe_free(s, out):
 
 
 @compiled
-def describe_running_slots(s, jobs, cache, listed, observation):
+def describe_running_slots(s, jobs, cache, listed, min_run_s, observation):
     """Describe the running jobs with most time remaining, and the free machines; requires `look`."""
     size = len(listed) * NUM_RUNNING
     features = observation[:size].reshape(len(listed), NUM_RUNNING)
     listed[:] = NOBODY
     features[:] = 0.0
     for k in range(list_longest_running(s, cache, listed)):
-        describe_running(s, jobs, cache, listed[k], features[k])
+        describe_running(s, jobs, cache, listed[k], min_run_s, features[k])
     for k in range(size):
         observation[k] = min(max(observation[k], LOWEST), HIGHEST)
     describe_free(s, observation[size:])
 
 
 @entry
-def observe_running(states, e, jobs, caches, listed, observation, mask):
+def observe_running(states, e, jobs, caches, listed, min_run_s, observation, mask):
     """Describe the running jobs with most time remaining, and the free machines.
 
     Requires `observe_queue` with the same caches.
 
-    listed: int64 (R,), -1 where a slot is empty. observation: float32, R x RUNNING_FEATURES clipped to [LOWEST,
-    HIGHEST], then the free share of the memory of each GPU and of the cores of each node. mask: int8 (R,), 1 where the
-    job may be paused.
+    listed: int64 (R,), -1 where a slot is empty. min_run_s: time since its last start after which a job may be paused.
+    observation: float32, R x RUNNING_FEATURES clipped to [LOWEST, HIGHEST], then the free share of the memory of each
+    GPU and of the cores of each node. mask: int8 (R,), 1 where the job may be paused.
     """
-    describe_running_slots(states[e], jobs, caches[0], listed, observation)
+    describe_running_slots(states[e], jobs, caches[0], listed, min_run_s, observation)
     for k in range(len(listed)):
         mask[k] = observation[k * NUM_RUNNING + MAY_PAUSE] > 0

@@ -68,7 +68,7 @@ def queue_size(slots):
 
 
 @compiled
-def advance_to_start(s, jobs, cache, slots, places, listed, observation, mask):
+def advance_to_start(s, jobs, cache, slots, places, min_run_s, listed, observation, mask):
     """Advance until a job can start, with or without victims, or the episode ends, and observe.
 
     Return the slot of the base policy's own choice.
@@ -99,7 +99,7 @@ def advance_to_start(s, jobs, cache, slots, places, listed, observation, mask):
         for k in range(slots + 1):
             observation[end - slots - 1 + k] = mask[k]
     if len(observation) > end:
-        describe_running_slots(s, jobs, cache, listed[slots:], observation[end:])
+        describe_running_slots(s, jobs, cache, listed[slots:], min_run_s, observation[end:])
     return choice
 
 
@@ -118,7 +118,7 @@ def write_mask(s, jobs, places, features, running, mask):
 
 
 @compiled
-def advance_to_start_or_pause(s, jobs, cache, slots, places, listed, observation, mask):
+def advance_to_start_or_pause(s, jobs, cache, slots, places, min_run_s, listed, observation, mask):
     """Advance until a job can start where it fits, or be paused, or the episode ends, and observe.
 
     Return the slot of the base policy's own choice.
@@ -132,10 +132,13 @@ def advance_to_start_or_pause(s, jobs, cache, slots, places, listed, observation
         if over or (s.num_arrived > 0 and s.num_queued > 0):
             invalidate(s, cache)
             used, own = look(s, jobs, cache, queue, features, mask)
-            describe_running_slots(s, jobs, cache, listed[slots:], observation[end:])
+            describe_running_slots(s, jobs, cache, listed[slots:], min_run_s, observation[end:])
             if write_mask(s, jobs, places, features, running, mask) or over:
                 break
         wait(s, jobs)
+    for k in range(slots):
+        observation[end - slots - 1 + k] = features[k, FITS]
+    observation[end - 1] = mask[len(mask) - 1]
     return describe(s, jobs, cache, used, own, queue, observation)
 
 
@@ -150,7 +153,7 @@ def start_by(s, jobs, job, rule):
 
 
 @compiled
-def take(s, jobs, cache, action, slots, places, pauses, listed, observation, mask):
+def take(s, jobs, cache, action, slots, places, pauses, min_run_s, listed, observation, mask):
     """Carry out an action, or BEGIN, and advance to the next decision; return the base policy's choice there."""
     starts = places * slots
     if action == len(mask) - 1:
@@ -168,8 +171,8 @@ def take(s, jobs, cache, action, slots, places, pauses, listed, observation, mas
             else:
                 pick(s, jobs, cache, job)
     if pauses:
-        return advance_to_start_or_pause(s, jobs, cache, slots, places, listed, observation, mask)
-    return advance_to_start(s, jobs, cache, slots, places, listed, observation, mask)
+        return advance_to_start_or_pause(s, jobs, cache, slots, places, min_run_s, listed, observation, mask)
+    return advance_to_start(s, jobs, cache, slots, places, min_run_s, listed, observation, mask)
 
 
 @compiled
@@ -185,14 +188,18 @@ def write_outcome(s, choice, out):
 
 
 @entry
-def step(states, jobs, caches, actions, slots, places, pauses, listed, observations, masks, outcomes):
+def step(
+    states, jobs, caches, actions, slots, places, pauses, min_run_s, listed, observations, masks, outcomes
+):
     """Step N environments: carry out an action in each, and advance it to its next decision.
 
     states: at least N records. jobs: (N, J). caches: (N,). actions: int64 (N,), legal ones, or BEGIN, or LEAVE.
-    slots, places, pauses: K, 1 or 3, 0 or 1; see the module. Written are:
+    slots, places, pauses: K, 1 or 3, 0 or 1; see the module. min_run_s: time since its last start after which a job may
+    be paused by an action, s. Written are:
     listed: int64 (N, K + R), the job of each queue slot, then of each running slot; -1 where a slot is empty.
-    observations: float32 (N, n); see `slot_features.describe`, then the mask if places = 1 and pauses = 0, then, if
-    there is space for it, the part that `slot_features.observe_running` writes.
+    observations: float32 (N, n); see `slot_features.describe`, then K + 1 entries, 1 where the job of a queue slot can
+    start and where waiting is legal (not if places = 3 and pauses = 0), then, if there is space for it, the part that
+    `slot_features.observe_running` writes.
     masks: int8 (N, actions), 1 where legal. outcomes: float64 (N, len(OUTCOME)).
     """
     for e in range(len(actions)):
@@ -205,6 +212,7 @@ def step(states, jobs, caches, actions, slots, places, pauses, listed, observati
                 slots,
                 places,
                 pauses,
+                min_run_s,
                 listed[e],
                 observations[e],
                 masks[e],

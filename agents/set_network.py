@@ -1,0 +1,182 @@
+"""Network that reads queued and running jobs as sets, and scores the start or the pause of each with shared weights.
+
+Nothing in it depends on the numbers of slots, jobs, nodes or GPUs: an agent trained on a small cluster acts on any.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from gpu_cluster_gym.agents.networks import FORBIDDEN, ScoringNetwork
+from gpu_cluster_gym.simulator.kernel.slots.features import (
+    AGE,
+    ATTAINED,
+    ESTIMATE,
+    FITS,
+    GPUS,
+    LEFT_ON_NODE,
+    MAY_PAUSE,
+    NUM_RUNNING,
+    PREDICTABLE,
+    PREEMPTIONS,
+    PRESENT,
+    PROGRESS,
+    QUEUE_FEATURES,
+    REMAINING,
+    REMAINING_AREA,
+    RESTART,
+    TOTALS,
+    WAIT,
+)
+
+READ: tuple[int, ...] = (
+    *(PRESENT, GPUS, ESTIMATE, REMAINING, REMAINING_AREA, ATTAINED, PROGRESS, RESTART, AGE, PREDICTABLE),
+    *(PREEMPTIONS, WAIT, FITS, LEFT_ON_NODE),
+)
+"""Queue features that the network reads: those of the job, not those of victims that a rule would choose for it."""
+UNSEEN = TOTALS.index("unseen")
+FEW = 16.0
+"""Unit of sums over jobs."""
+ROUNDING = 1e-4
+"""Relative error of an age that is computed back from its feature, with a margin."""
+PAUSE, NEAR_ZERO = -6.0, 0.01
+"""Initial logit of a pause: of the 32 running jobs shown, about one is paused in ten decisions. Standard deviation of
+the initial weights of the last layers, so that all starts are about equally likely before training."""
+
+
+class Jobs(NamedTuple):
+    """A batch of observations of `envs.observations.sets` without the empty slots."""
+
+    queued: Tensor
+    """(J, len(READ)), features of all queued jobs of the batch."""
+    running: Tensor
+    """(I, NUM_RUNNING), features of all running jobs of the batch."""
+    totals: Tensor
+    """(B, len(TOTALS))"""
+    queue_at: tuple[Tensor, Tensor]
+    """Observation and slot of each queued job, int64 (J,) each."""
+    running_at: tuple[Tensor, Tensor]
+    """Observation and slot of each running job, int64 (I,) each."""
+    legal: Tensor
+    """bool (B, K + R + 1): starts, pauses, waiting."""
+
+    @classmethod
+    def of(cls, flat: Tensor, slots: int) -> "Jobs":
+        """Split a (B, n) batch with `slots` queue slots."""
+        sizes = (slots * len(QUEUE_FEATURES), len(TOTALS), slots + 1)
+        queue, totals, starts, running = flat.split((*sizes, flat.shape[1] - sum(sizes)), dim=1)
+        queue, running = queue.unflatten(1, (slots, -1)), running.unflatten(1, (-1, NUM_RUNNING))
+        pauses = running[:, :, MAY_PAUSE] * queue[:, :, PRESENT].amax(1, keepdim=True)
+        legal = torch.cat([starts[:, :-1], pauses, starts[:, -1:]], dim=1) > 0
+        row, slot = torch.nonzero(queue[:, :, PRESENT] > 0, as_tuple=True)
+        row_running, slot_running = torch.nonzero(running[:, :, PRESENT] > 0, as_tuple=True)
+        jobs, running_jobs = queue[row, slot][:, READ], running[row_running, slot_running]
+        return cls(jobs, running_jobs, totals, (row, slot), (row_running, slot_running), legal)
+
+    def sums(self, queued: Tensor, running: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sums over the queued and over the running jobs of each observation, (B, H) each."""
+        size = (len(self.totals), *queued.shape[1:])
+        return (
+            queued.new_zeros(size).index_add(0, self.queue_at[0], queued),
+            running.new_zeros(size).index_add(0, self.running_at[0], running),
+        )
+
+    @property
+    def counts(self) -> tuple[Tensor, Tensor]:
+        """Numbers of queued and of running jobs shown, at least 1, (B,) each."""
+        size = len(self.totals)
+        queued, running = (at[0].bincount(minlength=size) for at in (self.queue_at, self.running_at))
+        return queued.clamp(min=1), running.clamp(min=1)
+
+
+class SetScorer(nn.Module):
+    """A number for each queued job, each running job, and the whole: from the job and a context of all jobs."""
+
+    def __init__(self, hidden: int) -> None:
+        """Make the layers. hidden: their width."""
+        super().__init__()
+        self.queued = nn.Sequential(
+            nn.Linear(len(READ), hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU()
+        )
+        self.running = nn.Sequential(
+            nn.Linear(NUM_RUNNING, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU()
+        )
+        self.totals = nn.Linear(len(TOTALS), hidden)
+        self.context = nn.Linear(5 * hidden, hidden)
+        self.of_queued, self.of_running = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
+        self.to_queued = nn.Linear(hidden, hidden, bias=False)
+        self.to_running = nn.Linear(hidden, hidden, bias=False)
+        self.score_queued, self.score_running = nn.Linear(hidden, 1), nn.Linear(hidden, 1)
+        self.score_whole = nn.Linear(hidden, 1)
+        for layer in (self.score_queued, self.score_running, self.score_whole):
+            nn.init.normal_(layer.weight, std=NEAR_ZERO)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, seen: Jobs) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the scores of queued jobs (J,), of running jobs (I,), and of the whole (B,)."""
+        queued, running = self.queued(seen.queued), self.running(seen.running)
+        sums = seen.sums(queued, running)
+        means = [each / count.unsqueeze(1) for each, count in zip(sums, seen.counts, strict=True)]
+        pooled = torch.cat(
+            [sums[0] / FEW, means[0], sums[1] / FEW, means[1], relu(self.totals(seen.totals))], 1
+        )
+        context = relu(self.context(pooled))
+        of_queued = relu(self.of_queued(queued) + self.to_queued(context)[seen.queue_at[0]])
+        of_running = relu(self.of_running(running) + self.to_running(context)[seen.running_at[0]])
+        scores = self.score_queued(of_queued), self.score_running(of_running), self.score_whole(context)
+        return scores[0].squeeze(1), scores[1].squeeze(1), scores[2].squeeze(1)
+
+
+class SetNetwork(ScoringNetwork):
+    """Actor and critic, without shared layers.
+
+    The value is a sum over the jobs, since the cost that it predicts is: each job adds to it for as long as it is
+    present. Queued jobs that are not shown count like the mean of those shown.
+    """
+
+    def __init__(self, slots: int, *, hidden: int = 32) -> None:
+        """Make the layers, with random weights. slots: K. hidden: width of the layers."""
+        super().__init__()
+        self.slots = slots
+        self.actor, self.critic = SetScorer(hidden), SetScorer(hidden)
+        nn.init.constant_(self.actor.score_running.bias, PAUSE)
+
+    def forward_actor(self, flat: Tensor) -> Tensor:
+        """Return the logits of a (B, n) batch, (B, K + R + 1); those of illegal actions are masked."""
+        seen = Jobs.of(flat, self.slots)
+        queued, running, wait = self.actor(seen)
+        logits = torch.full(seen.legal.shape, FORBIDDEN)
+        logits = logits.index_put(seen.queue_at, queued)
+        logits = logits.index_put((seen.running_at[0], seen.running_at[1] + self.slots), running)
+        logits = torch.cat([logits[:, :-1], wait.unsqueeze(1)], dim=1)
+        return logits.masked_fill(~seen.legal, FORBIDDEN)
+
+    def forward_critic(self, flat: Tensor) -> Tensor:
+        """Return the values of a (B, n) batch, (B, 1)."""
+        seen = Jobs.of(flat, self.slots)
+        queued, running, whole = self.critic(seen)
+        of_queued, of_running = seen.sums(queued, running)
+        of_queued = of_queued * (1.0 + unseen(seen) / seen.counts[0])
+        value: Tensor = (of_queued + of_running + whole).unsqueeze(1)
+        return value
+
+    @torch.no_grad()
+    def value_of_arrivals(self, before: Tensor, after: Tensor, elapsed_s: Tensor) -> Tensor:
+        """Return the part of the values after a step that is of jobs which arrived in it, (B,).
+
+        before, after: observations (B, n). elapsed_s: time between them, s (B,).
+        """
+        earlier, seen = Jobs.of(before, self.slots), Jobs.of(after, self.slots)
+        queued, running, _ = self.critic(seen)
+        column = READ.index(AGE), READ.index(ATTAINED)
+        age_s = 60.0 * torch.expm1(4.0 * seen.queued[:, column[0]])
+        arrived = (age_s < (1.0 - ROUNDING) * elapsed_s[seen.queue_at[0]]) & (seen.queued[:, column[1]] == 0)
+        shown, all_queued = (seen.sums(each, running)[0] for each in (queued * arrived, queued))
+        return shown + (unseen(seen) - unseen(earlier)).clamp(min=0.0) * all_queued / seen.counts[0]
+
+
+def unseen(seen: Jobs) -> Tensor:
+    """Return the number of queued jobs that are not shown, (B,)."""
+    return torch.expm1(6.0 * seen.totals[:, UNSEEN])
