@@ -1,11 +1,13 @@
 """Clusters: the machines, which do not change during an episode."""
 
 import csv
+import json
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gpu_cluster_gym.traces import did_you_mean
 
@@ -61,6 +63,7 @@ class Cluster:
     intra_ms: float = 1.0  # ms per iteration for each additional GPU of a node
     inter_ms: float = 2.3  # ms per iteration for each additional node
     node_types: tuple[str, ...] = ()  # of each node's GPUs; empty for V100s
+    node_names: tuple[str, ...] = ()  # empty where they are unknown
 
     def __post_init__(self) -> None:
         """Raise ValueError for a node with fewer cores than GPUs, and for unknown GPU types."""
@@ -159,7 +162,7 @@ def cluster(name: str) -> Cluster:
     `NxG` may be followed by the type of the GPUs, the memory of each in GiB, the cores of a node and the links, in this
     order: `4x8-k80`, `1x2-32gb`, `10x8-40c`, `1x2-v100-32gb-20c`, `8x8-nvlink-ethernet` (one of `LINKS`); several such
     names are joined by `+`. The CSV has a row for each node: `gpus, gpu_memory_gib, cores`, and `gpu_type` unless these
-    are V100s. ValueError for an unknown name lists the forms.
+    are V100s. A file that ends in .json is Slurm's (`from_slurm`). ValueError for an unknown name lists the forms.
     """
     if name == "philly":
         return philly()
@@ -168,10 +171,11 @@ def cluster(name: str) -> Cluster:
         parts = [named(*shape.groups()) for shape in shapes if shape]
         return parts[0] if len(parts) == 1 else together(name, parts)
     if Path(name).is_file():
-        return from_csv(Path(name))
+        return from_slurm(Path(name)) if name.endswith(".json") else from_csv(Path(name))
+    hint = did_you_mean(name, ("philly", *_in_lower_case(name)))
     raise ValueError(
-        f"cluster {name!r} is unknown: expected NxG such as 8x8, 1x2-32gb-20c or 4x8+4x8-k80, 'philly', or a CSV "
-        f"file of nodes{did_you_mean(name, ('philly', *_in_lower_case(name)))}"
+        f"cluster {name!r} is unknown: expected NxG such as 8x8, 1x2-32gb-20c or 4x8+4x8-k80, 'philly', a CSV "
+        f"file of nodes, or the JSON of scontrol show nodes --json{hint}"
     )
 
 
@@ -207,3 +211,48 @@ def from_csv(file: Path) -> Cluster:
     if wrong := [gib for gib in memory if not 0 < gib < math.inf]:
         raise ValueError(f"{file}: gpu_memory_gib {wrong[0]:g}: expected a finite number of GiB > 0")
     return Cluster(file.stem, gpus, memory, cores, node_types=types)
+
+
+_GRES = re.compile(r"gpu(?::[^:,(]+)?:(\d{1,4})", re.ASCII)
+AWAY = ("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FUTURE", "MAINT", "NOT_RESPONDING", "POWERED_DOWN")
+"""States of Slurm's nodes on which no job can start."""
+
+
+def from_slurm(file: Path) -> Cluster:
+    """Read a cluster from the JSON of `scontrol show nodes --json`, or of `sinfo --json` where it names every node.
+
+    Nodes that are down or drained, and those without GPUs, are left out. GPUs are taken as alike. ValueError for
+    another file.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        rows = found["nodes"] if "nodes" in found else [_row(each) for each in found["sinfo"]]
+        nodes = [
+            (str(row["name"]), sum(map(int, _GRES.findall(str(row.get("gres") or "")))), int(row["cpus"]))
+            for row in rows
+            if not {str(each).rstrip("*~#!%$@^-").upper() for each in _states(row)} & {*AWAY}
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{file}: expected the JSON of scontrol show nodes --json ({error!r})") from None
+    nodes = [each for each in nodes if each[1] > 0]
+    if not nodes:
+        raise ValueError(
+            f"{file}: expected a node with GPUs (gres like gpu:a100:8) that is not down or drained"
+        )
+    names, gpus, cores = zip(*nodes, strict=True)
+    if len({*names}) < len(names):
+        raise ValueError(f"{file}: a node is named twice: use scontrol show nodes --json")
+    memory = (GPU_MEMORY_GIB[REFERENCE],) * len(nodes)
+    return Cluster(file.stem, gpus, memory, tuple(map(max, cores, gpus)), node_names=names)
+
+
+def _states(row: dict[str, Any]) -> list[Any]:
+    states = row.get("state") or []
+    return states if isinstance(states, list) else [states]
+
+
+def _row(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry of `sinfo --json`, which must be of one node, in the form of `scontrol show nodes --json`."""
+    (name,) = entry["nodes"]["nodes"]
+    state = entry["node"]["state"]
+    return {"name": name, "state": state, "gres": entry["gres"]["total"], "cpus": entry["cpus"]["maximum"]}

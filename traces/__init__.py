@@ -37,6 +37,7 @@ from gpu_cluster_gym.traces._registry import (
     provider,
     unknown,
 )
+from gpu_cluster_gym.traces._snapshot import Snapshot, cut, snapshot
 from gpu_cluster_gym.traces._streams import seed_from, stream
 from gpu_cluster_gym.traces._table import TraceError, check, first
 from gpu_cluster_gym.traces._table import records as csv_records
@@ -53,12 +54,14 @@ __all__ = [
     "VERSION",
     "WORKER_CORES",
     "Column",
+    "Snapshot",
     "TraceError",
     "asking",
     "available",
     "check",
     "columns_given",
     "csv_records",
+    "cut",
     "did_you_mean",
     "fill",
     "find",
@@ -72,6 +75,7 @@ __all__ = [
     "refuse_while_asking",
     "runs",
     "seed_from",
+    "snapshot",
     "speed_on",
     "stream",
     "unknown",

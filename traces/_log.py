@@ -32,6 +32,8 @@ ZERO = "jobs left out, no run time (cancelled or failed before they ran)"
 TOLERANCE_S = 1.0
 """Seconds by which a run time may differ from the end minus the start without being counted."""
 UNFINISHED = "jobs left out, unfinished when the log was taken"
+MAY_LACK = ("logged_start_s", "duration_s")
+"""Columns that are unknown of jobs that queue, or run."""
 
 
 class Options(NamedTuple):
@@ -39,10 +41,12 @@ class Options(NamedTuple):
 
     columns: pairs of a column of the job table and its heading in the file
     time_zone: zone of times that have none; None for UTC
+    unfinished: whether jobs that run or queue are kept, with NaN for the run time and the start that they lack
     """
 
     columns: tuple[tuple[str, str], ...] = ()
     time_zone: str | None = None
+    unfinished: bool = False
 
 
 class Head(NamedTuple):
@@ -120,6 +124,8 @@ class Log:
     columns: an array or `Times` for each column
     line: line of the file that each row came from
     notes: counts of oddities by their rule, and notes without a count (0)
+    unfinished: whether jobs that run or queue are kept, see `Options`
+    latest_s: the latest time in the log that is no submission, start or end
     """
 
     file: File
@@ -127,6 +133,8 @@ class Log:
     line: npt.NDArray[np.int64]
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    unfinished: bool = False
+    latest_s: float = -np.inf
 
     def __getitem__(self, name: str) -> Any:
         """Return a column."""
@@ -160,6 +168,11 @@ class Log:
         if gone.any():
             self.keep(~gone)
 
+    def leave_out_unfinished(self, gone: Mask, why: str) -> None:
+        """Leave out and count jobs that run or queue, unless they are kept."""
+        if not self.unfinished:
+            self.leave_out(gone, why)
+
     def refuse(self, wrong: Mask, column: str, cells: npt.NDArray[Any], expected: str) -> None:
         """Raise TraceError for the first wrong cell, if there is one."""
         if wrong.any():
@@ -183,10 +196,14 @@ class Log:
         if (wrong := seconds < before).any():
             self.refuse(wrong, column, _shown(seconds), f"a time not before the {what} ({EARLY})")
 
-    def leave_out_unstarted(self, start: str, end: str) -> None:
-        """Leave out jobs without a start, and those without an end, and count them."""
-        self.leave_out(~self[start].known, ZERO)
-        self.leave_out(~self[end].known, UNFINISHED)
+    def leave_out_unstarted(self, start: str, end: str, ended: Mask) -> None:
+        """Leave out jobs without a start, and those without an end, and count them.
+
+        ended: jobs that have ended, with or without a start.
+        """
+        unstarted = ~self[start].known
+        self.leave_out(unstarted & ended if self.unfinished else unstarted, ZERO)
+        self.leave_out_unfinished(~self[end].known, UNFINISHED)
 
     def set_run_times(self, logged_s: Floats) -> None:
         """Set duration_s: as logged, else from start to end. Jobs without any are left out, contradictions counted."""
@@ -253,7 +270,25 @@ class Log:
         table = pd.DataFrame(cells)
         notes = [f"{what}: {number:,}" for what, number in self.counts.items()]
         table.attrs["notes"] = [*notes, *self.notes, *(clock.notes() if clock else [])]
-        return check(table, file=self.file, line=self.line)  # type: ignore[arg-type]
+        if not self.unfinished:
+            return check(table, file=self.file, line=self.line)  # type: ignore[arg-type]
+        found = self._checked_without(table)
+        zero_s = 0.0 if absolute else float(first)
+        found.attrs |= {"zero_s": zero_s, "latest_s": self.latest_s - zero_s}
+        return found
+
+    def _checked_without(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the checked table, with NaN where a job has no start or no run time yet."""
+        lacks = {name: table["job_id"][table[name].isna()] for name in MAY_LACK if name in table}
+        filled = table.copy(deep=False)
+        for name in lacks:
+            usual = table["submit_s"] if name == "logged_start_s" else 1.0
+            filled[name] = table[name].where(table[name].notna(), usual)
+        filled.attrs = table.attrs
+        checked = check(filled, file=self.file, line=self.line)  # type: ignore[arg-type]
+        for name, ids in lacks.items():
+            checked.loc[checked["job_id"].isin(set(ids.astype(str))), name] = np.nan
+        return checked
 
 
 EARLY = "or the log's clock changed: see --time-zone"

@@ -10,7 +10,7 @@ import pandas as pd
 
 from gpu_cluster_gym.traces import _delimited
 from gpu_cluster_gym.traces._delimited import numbers, text
-from gpu_cluster_gym.traces._log import LOGGED_END, TOLERANCE_S, ZERO, File, Head, Options, Reader
+from gpu_cluster_gym.traces._log import LOGGED_END, TOLERANCE_S, ZERO, File, Head, Options, Reader, among
 from gpu_cluster_gym.traces._times import Clock
 
 COLUMNS = (
@@ -18,6 +18,7 @@ COLUMNS = (
     "duration", "queue",
 )  # fmt: skip
 BLANK = ("", "None")
+ENDED = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 
 
 def looks_like(head: Head) -> bool:
@@ -39,7 +40,8 @@ def read(file: File, options: Options) -> pd.DataFrame:
             "duration": numbers(blank=BLANK),
         },
     )
-    log.leave_out_unstarted("start_time", "end_time")
+    log.unfinished = options.unfinished
+    log.leave_out_unstarted("start_time", "end_time", among(log["state"], ENDED))
     log.put_in_order(log["submit_time"], log["start_time"], log["end_time"], ("start_time", "end_time"))
     between = log[LOGGED_END] - log["logged_start_s"]
     logged = np.where(np.isfinite(log["duration"]), log["duration"], between)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from gpu_cluster_gym.traces import _delimited
 from gpu_cluster_gym.traces._columns import COLUMNS, SHORTEST_S, Column
-from gpu_cluster_gym.traces._log import LOGGED_END, File, Floats, Head, Log, Options, Reader
+from gpu_cluster_gym.traces._log import LOGGED_END, MAY_LACK, File, Floats, Head, Log, Mask, Options, Reader
 from gpu_cluster_gym.traces._table import TraceError, parse_numbers, quote, values
 from gpu_cluster_gym.traces._times import Clock, Times, is_time, spans
 
@@ -43,7 +43,10 @@ def read(file: File, options: Options) -> pd.DataFrame:
     packed = _delimited.parquet(file) if head.text == "PAR1" else None
     headings = _delimited.header_of(file, delimiter) if packed is None else [*packed]
     own = _own_names(headings, options, file)
-    converters = {heading: _Cells(name, clock, kinds) for heading, name in own.items()}
+    may_lack = {*MAY_LACK, LOGGED_END} if options.unfinished else set[str]()
+    converters = {
+        heading: _Cells(name, clock, kinds, may_be_blank=name in may_lack) for heading, name in own.items()
+    }
     if packed is None:
         found, line, _ = _delimited.read(file, converters, delimiter=delimiter)
     else:
@@ -51,7 +54,7 @@ def read(file: File, options: Options) -> pd.DataFrame:
         found = {
             name: convert(_as_text(packed[name]), line, name, file) for name, convert in converters.items()
         }
-    log = Log(file, {}, line)
+    log = Log(file, {}, line, unfinished=options.unfinished)
     if not len(line):
         raise TraceError(file, None, None, "no jobs", "at least one row below the header")
     times = {name: found[heading] for heading, name in own.items() if name in CLOCKED}
@@ -61,7 +64,9 @@ def read(file: File, options: Options) -> pd.DataFrame:
         elif name not in CLOCKED:
             log[name] = found[heading]
     iso = any(kind == "time" for kind in kinds.values())
-    if iso and (mixed := [name for name in times if kinds[name] != "time" and name != "deadline_s"]):
+    if iso and (
+        mixed := [name for name in times if kinds.get(name, "time") != "time" and name != "deadline_s"]
+    ):
         raise TraceError(
             file, int(line[0]), mixed[0], "a number", "a time with its date, like the other times"
         )
@@ -107,14 +112,21 @@ class _Cells:
     """Conversion of a column's cells; the first cell of a file decides between numbers and ISO times.
 
     name: the column. clock: reads times. kinds: how each column is read, written by the first piece.
+    may_be_blank: whether a blank cell is NaN.
     """
 
-    def __init__(self, name: str, clock: Clock, kinds: dict[str, str]) -> None:
+    def __init__(self, name: str, clock: Clock, kinds: dict[str, str], *, may_be_blank: bool) -> None:
         self._name, self._clock, self._kinds = name, clock, kinds
+        self._may_be_blank = may_be_blank
         self._column = next((column for column in COLUMNS if column.name == name), _END)
 
     def __call__(self, cells: npt.NDArray[Any], line: npt.NDArray[np.int64], heading: str, file: File) -> Any:
         """Return the cells in the column's type, as `Times` in a column of times; TraceError for the first bad one."""
+        if (
+            self._may_be_blank
+            and (blank := np.fromiter((not cell for cell in cells), bool, len(cells))).any()
+        ):
+            return self._with_blanks(cells, blank, line, heading, file)
         if self._name in CLOCKED:
             kind = self._kinds.setdefault(
                 self._name, "time" if len(cells) and is_time(cells[0]) else "number"
@@ -130,6 +142,21 @@ class _Cells:
         if self._column.dtype is str:
             cells = _delimited.text(cells, line, heading, file)
         return values(self._column, cells, line, file)
+
+    def _with_blanks(
+        self, cells: npt.NDArray[Any], blank: Mask, line: npt.NDArray[np.int64], heading: str, file: File
+    ) -> Any:
+        """Return the cells in the column's type, NaN where they are blank."""
+        seconds = np.full(len(cells), np.nan)
+        if blank.all():
+            return Times(seconds, seconds) if self._name in CLOCKED else seconds
+        found = self(cells[~blank], line[~blank], heading, file)
+        if not isinstance(found, Times):
+            seconds[~blank] = found
+            return seconds
+        late = seconds.copy()
+        seconds[~blank], late[~blank] = found.early, found.late
+        return Times(seconds, late)
 
 
 _END = Column(LOGGED_END, float, "s", "end in the log", minimum=-np.inf)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from gpu_cluster_gym.traces import _delimited
 from gpu_cluster_gym.traces._delimited import numbers, text
-from gpu_cluster_gym.traces._log import File, Head, Options, Reader
+from gpu_cluster_gym.traces._log import File, Head, Options, Reader, among
 from gpu_cluster_gym.traces._times import Clock
 
 COLUMNS = (
@@ -18,6 +18,7 @@ COLUMNS = (
     "state", "submit_time", "start_time", "end_time", "duration", "queue",
 )  # fmt: skip
 BLANK = ("", "None")
+ENDED = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
 
 
 def looks_like(head: Head) -> bool:
@@ -40,7 +41,8 @@ def read(file: File, options: Options) -> pd.DataFrame:
             "duration": numbers(blank=BLANK),
         },
     )
-    log.leave_out_unstarted("start_time", "end_time")
+    log.unfinished = options.unfinished
+    log.leave_out_unstarted("start_time", "end_time", among(log["state"], ENDED))
     log.put_in_order(log["submit_time"], log["start_time"], log["end_time"], ("start_time", "end_time"))
     log.set_run_times(log["duration"])
     log.round_up_gpus(log["gpu_num"], "gpu_num")

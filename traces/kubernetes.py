@@ -18,7 +18,6 @@ from gpu_cluster_gym.traces._json import Objects
 from gpu_cluster_gym.traces._log import (
     LOGGED_END,
     NOTHING,
-    UNFINISHED,
     ZERO,
     File,
     Head,
@@ -72,8 +71,8 @@ def read(file: File, options: Options) -> pd.DataFrame:
     log.leave_out(doubled, "Jobs left out, of which the workload is in the file too")
     for name in ("submit", "start", "end"):
         log[name] = clock.times(log[name], log.line, name, file, ("",))
-    log.leave_out(~log["start"].known, ZERO)
-    log.leave_out(~log["end"].known, UNFINISHED)
+    log.unfinished = options.unfinished
+    log.leave_out_unstarted("start", "end", log["end"].known | (log["status"] == "Failed"))
     log.put_in_order(log["submit"], log["start"], log["end"], ("startTime", "completionTime"))
     log["duration_s"] = log[LOGGED_END] - log["logged_start_s"]
     log.leave_out(log["duration_s"] <= 0, ZERO)

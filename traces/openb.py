@@ -40,8 +40,13 @@ def read(file: File, options: Options) -> pd.DataFrame:
     )
     wrong = (log["num_gpu"] > 0) & ((log["gpu_milli"] > MILLI) | (log["gpu_milli"] <= 0))
     log.refuse(wrong, "gpu_milli", log["gpu_milli"], "thousandths of a GPU from 1 to 1,000")
-    log.leave_out(~np.isfinite(log["scheduled_time"]), "jobs left out, never scheduled (pending)")
-    log.leave_out(~np.isfinite(log["deletion_time"]), UNFINISHED)
+    log.unfinished = options.unfinished
+    never = ~np.isfinite(log["scheduled_time"])
+    log.leave_out(
+        never & np.isfinite(log["deletion_time"]) if log.unfinished else never,
+        "jobs left out, never scheduled (pending)",
+    )
+    log.leave_out_unfinished(~np.isfinite(log["deletion_time"]), UNFINISHED)
     names = ("scheduled_time", "deletion_time")
     submit, start, end = (Times(log[name], log[name]) for name in ("creation_time", *names))
     log.put_in_order(submit, start, end, names)

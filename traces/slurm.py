@@ -55,6 +55,8 @@ _AMOUNT = re.compile(r"(\d{1,9})(?:\.\d+)?[KMGTP]?[nc]?", re.ASCII)
 _SLICE = re.compile(r"(\d)g\.\d+gb", re.IGNORECASE | re.ASCII)
 _GRES = re.compile(r"(?:gres[/:])?gpu(?::([^:=(),\s]+))??(?:[:=](\d{1,6}))?(?:\([^()]*\))?", re.ASCII)
 _NO_GPU_COUNT = re.compile(r"(?:gres[/:])?gpu(?![a-z])", re.ASCII)
+_TASKS = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,6}))?)?", re.ASCII)
+MAX_TASKS = 100_000
 SLICES = 7
 """Compute slices of a GPU that is divided by MIG."""
 
@@ -96,8 +98,11 @@ def read(file: File, options: Options) -> pd.DataFrame:
         file, {name: each for name, each in wanted.items() if name in headings}, delimiter="|"
     )
     log["JobID"] = log[job_id]
+    log.unfinished = options.unfinished
     _leave_out_steps(log)
     _check_states(log)
+    if log.unfinished:
+        _expand_arrays(log)
     for name in moments:
         if name in log:
             log[name] = clock.times(log[name], log.line, name, file, BLANK)
@@ -136,6 +141,38 @@ def _leave_out_steps(log: Log) -> None:
     log.leave_out(step, "steps of jobs, skipped")
 
 
+def _expand_arrays(log: Log) -> None:
+    """Replace the pending rest of an array, as in 101_[3-9,12%4], by its tasks."""
+    rows: list[int] = []
+    ids: list[str] = []
+    for row, name in enumerate(log["JobID"]):
+        array, bracket, rest = name.partition("_[")
+        tasks = array_tasks(rest.rstrip("]")) if bracket else [""]
+        if not tasks or len(tasks) > MAX_TASKS:
+            expected = f"tasks of an array like 101_[3-9%2], at most {MAX_TASKS:,}"
+            raise TraceError(log.file, int(log.line[row]), "JobID", quote(name), expected)
+        rows += [row] * len(tasks)
+        ids += [f"{array}_{task}" if bracket else name for task in tasks]
+    if len(rows) > len(log):
+        log.count(len(rows) - len(log), "tasks of arrays that are still pending, further ones of a line")
+        log.keep(np.array(rows))
+        log["JobID"] = np.array(ids, object)
+
+
+def array_tasks(text: str) -> list[str]:
+    """Return the tasks in a text like 3-9,12:15%4 or 0-20:5; empty for another text."""
+    tasks: list[str] = []
+    for part in text.partition("%")[0].split(","):
+        match = _TASKS.fullmatch(part)
+        if not match:
+            return []
+        low, high, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if step < 1 or high < low or (high - low) // step >= MAX_TASKS:
+            return []
+        tasks += map(str, range(low, high + 1, step))
+    return tasks
+
+
 def _check_states(log: Log) -> None:
     """Set `state` to the first word of State, as in CANCELLED by 1000; TraceError for an unknown one."""
     known: dict[str, str] = {}
@@ -148,8 +185,9 @@ def _check_states(log: Log) -> None:
 def _leave_out_what_never_ran(log: Log) -> None:
     pending = among(log["state"], QUEUED)
     rest = np.fromiter(("[" in each for each in log["JobID"]), bool, len(log))
-    log.leave_out(pending | rest, f"{UNFINISHED} (pending, or the rest of an array)")
-    log.leave_out(~log["Start"].known, ZERO)
+    log.leave_out_unfinished(pending | rest, f"{UNFINISHED} (pending, or the rest of an array)")
+    unstarted = ~log["Start"].known
+    log.leave_out(unstarted & among(log["state"], ENDED) if log.unfinished else unstarted, ZERO)
 
 
 def _set_times(log: Log) -> None:
@@ -179,6 +217,14 @@ def _set_times(log: Log) -> None:
         log.count(differ, "run times that differ from the end minus the start, used as logged (Elapsed)")
         elapsed = np.where(np.isfinite(elapsed), elapsed, between)
     log["duration_s"] = elapsed
+    if log.unfinished:
+        until = (start_s + elapsed)[running & np.isfinite(elapsed)]
+        log.latest_s = float(until.max(initial=-np.inf))
+        pending = among(log["state"], QUEUED)
+        log["logged_start_s"] = np.where(pending, np.nan, start_s)
+        log["duration_s"] = np.where(pending | running, np.nan, elapsed)
+        log.leave_out(log["duration_s"] < SHORTEST_S, ZERO)
+        return
     log.leave_out(running & ~(elapsed >= SHORTEST_S), UNFINISHED)
     running = among(log["state"], RUNNING)
     log.count(running, "jobs still running when the log was taken, with their run time until then")
@@ -282,7 +328,7 @@ def _heterogeneous(log: Log) -> Mask:
 def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:
     """Merge the rows of an id: components of a gang that runs at once, or attempts one after another."""
     frame = pd.DataFrame({"id": ids, "among": among, "row": np.arange(len(log))})
-    frame["start"] = log["logged_start_s"]
+    frame["start"] = np.nan_to_num(log["logged_start_s"], nan=np.inf)  # of a pending attempt: the last
     several = frame["among"] & frame.duplicated(["id", "among"], keep=False)
     if not several.any():
         return
@@ -293,7 +339,7 @@ def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:
     for rows in groups["row"].apply(list):
         if len(rows) < 2:
             continue
-        rows = sorted(rows, key=lambda row: (log["submit_s"][row], log["logged_start_s"][row]))
+        rows = sorted(rows, key=lambda row: (log["submit_s"][row], frame["start"][row]))
         head, merged = rows[0], merged + 1
         gone[rows[1:]] = True
         if how == "gang":
@@ -303,6 +349,8 @@ def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:
             log["duration_s"][head] = log["duration_s"][rows].max()
         else:
             log["duration_s"][head] = log["duration_s"][rows].sum()
+            if np.isnan(log["duration_s"][head]):  # the last attempt runs or queues
+                log["logged_start_s"][head] = log["logged_start_s"][rows[-1]]
             log["num_gpus"][head] = log["num_gpus"][rows[-1]]
             log["status"][head] = log["status"][rows[-1]]
         if "time_limit_s" in log:

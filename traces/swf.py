@@ -22,6 +22,7 @@ FIELDS = (
     "partition", "preceding job", "think time",
 )  # fmt: skip
 STATUS = {-1: NOTHING, 0: "failed", 1: "completed", 5: "cancelled"}
+ENDED = (0, 1, 5)
 PARTS = (2, 3, 4)
 """Status of a line about a part of a job that was swapped out; the job has a line of its own too."""
 MAX_NUMBER = 1e15
@@ -48,7 +49,9 @@ def read(file: File, options: Options) -> pd.DataFrame:
     for name in FIELDS[2:]:
         log.refuse(~(log[name] >= -1), name, log[name], "a number, or -1 where it is unknown")
     log.leave_out(np.isin(log["status"], PARTS), "lines left out, on parts of jobs that were swapped out")
-    log.leave_out(log["run time"] <= 0, ZERO)
+    log.unfinished = options.unfinished
+    unfinished = (log["run time"] < 0) & ~np.isin(log["status"], ENDED)
+    log.leave_out((log["run time"] <= 0) & ~(unfinished & log.unfinished), ZERO)
     _set_columns(log)
     log.notes += _machines(comments)
     return log.table()
@@ -71,7 +74,12 @@ def _set_columns(log: Log) -> None:
     log.notes.append("a processor is taken as a GPU")
     log["job_id"] = _words(log["job number"])
     log["submit_s"], log["duration_s"] = log["submit time"], log["run time"]
-    if (log["wait time"] >= 0).all():
+    if log.unfinished:
+        for name in ("wait time", "run time"):
+            log[name] = np.where(log[name] < 0, np.nan, log[name])
+        log["duration_s"] = log["run time"]
+        log["logged_start_s"] = log["submit_s"] + log["wait time"]
+    elif (log["wait time"] >= 0).all():
         log["logged_start_s"] = log["submit_s"] + log["wait time"]
         log[LOGGED_END] = log["logged_start_s"] + log["duration_s"]
     else:

@@ -18,6 +18,7 @@ from typing import Any
 
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.traces import available, did_you_mean, find
+from gpu_cluster_gym.workloads._present import Present, present
 from gpu_cluster_gym.workloads._scenario import FULL_TRACE, PARTS, PROPORTIONAL, Scenario, Split, Window
 from gpu_cluster_gym.workloads._shifts import SHIFTS, TRAINING_SHIFTS, applicable, describe_shift
 from gpu_cluster_gym.workloads._steady import loads
@@ -54,6 +55,7 @@ __all__ = [
     "PROPORTIONAL",
     "SHIFTS",
     "TRAINING_SHIFTS",
+    "Present",
     "Scenario",
     "Split",
     "Window",
@@ -71,6 +73,7 @@ __all__ = [
     "named",
     "names",
     "prepare",
+    "present",
     "refuse_contradictions",
     "seed_of_jobs",
     "shifted",

@@ -16,11 +16,14 @@ import pytest
 
 from gpu_cluster_gym import evaluate, train_agent
 from gpu_cluster_gym.agents.pretrained import FOR_ALL, SHIPPED
+from gpu_cluster_gym.evaluation.decide import main as decide
 from gpu_cluster_gym.evaluation.describe import main as describe
+from gpu_cluster_gym.evaluation.forecast import main as forecast
 from gpu_cluster_gym.evaluation.plot.__main__ import main as plot
 from gpu_cluster_gym.workloads import named
 from tests.cases.bad_logs import sacct
 from tests.cases.crowd import crowd
+from tests.cases.slurm_queue import small_queue
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -172,6 +175,7 @@ def write_files_of_pages(page: str, folder: Path) -> None:
     """Write the modules in the pages, those of this page last; a log, and an agent."""
     crowd(folder / "jobs.csv", count=30)
     sacct(folder / "sacct.txt", count=30)
+    small_queue(folder)
     shutil.copytree(SHIPPED / FOR_ALL, folder / "runs" / "train-..." / "best")
     (folder / "mylab").mkdir()
     for each in sorted(PAGES, key=lambda path: path.name == page):  # this page overrides others
@@ -195,6 +199,10 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
             return plot(small(args, "plot"))
         case ["describe", *args]:
             return describe(args)
+        case ["forecast", *args]:
+            return forecast(args)
+        case ["decide", *args]:
+            return decide(args)
         case ["-m", module, *args]:
             monkeypatch.setattr(sys, "argv", [module, *(str(min(int(steps), STEPS)) for steps in args)])
             forget()

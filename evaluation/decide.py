@@ -1,0 +1,250 @@
+"""Dry run of a policy on the jobs of a snapshot: its actions now as JSON, or its order as `scontrol` commands."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation import command
+from gpu_cluster_gym.evaluation.runner import is_oracle
+from gpu_cluster_gym.simulator.episode import (
+    ACTIONS_AT_ONCE,
+    ACTIONS_AT_ONCE_PER_JOB,
+    Episode,
+    asking,
+    discipline_of,
+    run,
+)
+from gpu_cluster_gym.simulator.errors import StalledEpisodeError
+from gpu_cluster_gym.simulator.policy import (
+    Action,
+    Placement,
+    Policy,
+    Preempt,
+    Ranking,
+    Resize,
+    Start,
+    Throttle,
+    Wait,
+)
+from gpu_cluster_gym.traces import Snapshot, columns_given, load, snapshot
+from gpu_cluster_gym.traces import asking as asking_policies
+from gpu_cluster_gym.workloads import Present, Scenario, present
+
+SCHEMA = "gpu-cluster-gym/decision/1"
+"""Name and version of the document's schema; `docs/forecast.md` describes it."""
+NEVER_NICE = 2_147_483_645
+"""Largest nice value that Slurm takes."""
+
+
+class Decision(NamedTuple):
+    """Actions of a policy at an instant, in order, with jobs by their rows in the present table."""
+
+    actions: list[Action]
+    now: Present
+
+
+def adopt(policy: Policy, episode: Episode) -> None:
+    """Give a ranking's levels and discipline to an episode, as `run` does; ValueError for one that reads the truth."""
+    if isinstance(policy, Ranking):
+        episode.set_levels(policy.levels)
+        episode.state.discipline = discipline_of(policy, episode.discipline)
+
+
+def decision(now: Present, policy: Policy) -> Decision:
+    """Return what a policy does at the present instant, until it waits."""
+    episode = now.episode()
+    return Decision(acted(policy, episode), now)
+
+
+def acted(policy: Policy, episode: Episode) -> list[Action]:
+    """Ask a policy at the next instant until it waits; carry out its actions and return them."""
+    adopt(policy, episode)
+    episode.advance()
+    ask, actions = asking(policy, episode), list[Action]()
+    most = ACTIONS_AT_ONCE + ACTIONS_AT_ONCE_PER_JOB * episode.num_present
+    with asking_policies():
+        while not isinstance(action := ask(), Wait):
+            episode.apply(action)
+            actions.append(action)
+            if len(actions) > most:
+                raise StalledEpisodeError(episode.no_progress("the policy goes on acting without a wait"))
+    return actions
+
+
+def planned_order(now: Present, policy: Policy) -> list[int]:
+    """Return the queued jobs in the order of their starts, if every job ran as long as its limit and none arrived."""
+    episode = run(policy, now.episode())
+    start_s = episode.state.start_s[now.queued]
+    order = np.lexsort((episode.state.began[now.queued], start_s))
+    found: list[int] = now.queued[order].tolist()
+    return found
+
+
+# The document.
+
+
+def document(found: Decision, policy: str, snapshot_: Snapshot) -> dict[str, Any]:
+    """Return a decision as the document of `SCHEMA`."""
+    now, ids = found.now, found.now.table["job_id"].to_numpy(str)
+    actions = [_described(action, ids, now) for action in found.actions]
+    for place, each in enumerate(actions, 1):
+        each["order"] = place
+    return {
+        "schema": SCHEMA,
+        "policy": policy,
+        "time_s": now.now_s + snapshot_.zero_s,
+        "cluster": {"name": now.cluster.name, "nodes": now.cluster.num_nodes, "gpus": now.cluster.num_gpus},
+        "running": int(len(now.table) - len(now.queued)),
+        "queued": len(now.queued),
+        "actions": actions,
+        "notes": list(now.notes),
+    }
+
+
+def _described(action: Action, ids: np.ndarray, now: Present) -> dict[str, Any]:
+    """Return an action in the words of the schema."""
+    match action:
+        case Start(job, placement):
+            gpus = int(now.table["num_gpus"].iloc[job])
+            return {"action": "start", "job_id": ids[job], "gpus": gpus, "places": _places(placement, now)}
+        case Preempt(job):
+            places = _places(Placement(now.places[job] or ()), now)
+            gpus = int(now.table["num_gpus"].iloc[job])
+            return {"action": "preempt", "job_id": ids[job], "gpus": gpus, "places": places}
+        case Resize(job, cores, placement):
+            moved = _places(placement, now) if placement else []
+            return {"action": "resize", "job_id": ids[job], "cores_per_gpu": cores, "places": moved}
+        case Throttle(job, level):
+            return {"action": "throttle", "job_id": ids[job], "level": level}
+    raise AssertionError(f"unexpected action {action}")
+
+
+def _places(placement: Placement, now: Present) -> list[dict[str, Any]]:
+    """Return GPUs by node: the node's name, or its number where it has none, and the indices of GPUs on it."""
+    first = np.cumsum((0, *now.cluster.node_gpus))
+    by_node: dict[int, list[int]] = {}
+    for gpu in sorted(placement.gpus):
+        node = int(np.searchsorted(first, gpu, side="right")) - 1
+        by_node.setdefault(node, []).append(int(gpu - first[node]))
+    names: Sequence[Any] = now.cluster.node_names or range(now.cluster.num_nodes)
+    return [{"node": names[node], "gpus": gpus} for node, gpus in by_node.items()]
+
+
+# Nice values.
+
+
+def nice_values(ids: Sequence[str], priority: Mapping[str, float]) -> list[int]:
+    """Return nice values >= 0 by which Slurm orders these jobs as they are listed.
+
+    priority: of each job with a nice value of 0; without any, all priorities are taken as equal.
+    ValueError where Slurm's priorities are too small for that, since 0 would hold a job.
+    """
+    known = [priority.get(each) for each in ids]
+    if not priority:
+        return list(range(len(ids)))
+    nice, before = [], np.inf
+    for name, own in zip(ids, known, strict=True):
+        if own is None:
+            raise ValueError(
+                f"job {name} has no priority in the snapshot, and others have: call squeue --json again"
+            )
+        target = min(own, before - 1)
+        if target < 1:
+            raise ValueError(
+                f"job {name} would need a priority below 1, which holds it in Slurm: raise the priorities of all jobs "
+                "first (PriorityWeightAge or PriorityWeightQOS in slurm.conf)"
+            )
+        nice.append(int(own - target))
+        before = target
+    if max(nice, default=0) > NEVER_NICE:
+        raise ValueError(f"a nice value of {max(nice):,} is more than Slurm takes")
+    return nice
+
+
+# The command.
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Print what a policy would do now; return the exit code, 2 for an unreadable snapshot."""
+    return command.run("gpu-cluster-gym decide", work, args)
+
+
+def work(args: Sequence[str]) -> None:
+    """Print the decision, or with --nice the commands for Slurm."""
+    chosen = parser().parse_args(args)
+    found, now, policy = prepared(chosen)
+    if not chosen.nice:
+        text = json.dumps(document(decision(now, policy()), chosen.policy, found), indent=1)
+        sys.stdout.write(f"{text}\n")
+        return
+    order = planned_order(now, policy())
+    ids = now.table["job_id"].to_numpy(str)[order].tolist()
+    for name, nice in zip(ids, nice_values(ids, found.priority), strict=True):
+        sys.stdout.write(f"scontrol update JobId={name} Nice={nice}\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the arguments."""
+    found = argparse.ArgumentParser("gpu-cluster-gym decide", description=__doc__)
+    add_snapshot(found)
+    found.add_argument(
+        "--nice",
+        action="store_true",
+        help="print scontrol commands that give Slurm the policy's order instead",
+    )
+    return found
+
+
+def add_snapshot(found: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a snapshot, a cluster and a policy."""
+    found.add_argument("file", help="output of squeue --json, or a log with running and queued jobs")
+    found.add_argument(
+        "--policy",
+        default="easy",
+        help="a policy of evaluate.py --list policies, or module:attribute; default: easy",
+    )
+    found.add_argument(
+        "--cluster",
+        required=True,
+        help="nodes x GPUs, as in 4x8, a CSV of nodes, or the output of scontrol show nodes --json",
+    )
+    found.add_argument("--history", help="a log of finished jobs; default: those in the snapshot's own file")
+    found.add_argument(
+        "--at", help="time of the snapshot, as the log writes times; default: the log's latest"
+    )
+    found.add_argument("--trace", help="format of the log, if it must be one")
+    found.add_argument("--columns", help='headings of a table, as in job_id="job id",submit_s=submit')
+    found.add_argument("--time-zone", help="zone of times without one; default: UTC")
+    found.add_argument(
+        "--placement",
+        default="best_fit",
+        choices=("first_fit", "best_fit", "spread", "pooled"),
+        help="rule that chooses nodes; default: best_fit",
+    )
+
+
+def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Policy]"]:
+    """Return the snapshot, its jobs on the cluster, and the maker of the policy; ValueError for a wrong choice."""
+    policy = baselines.load(chosen.policy)
+    if is_oracle(chosen.policy):
+        raise ValueError(
+            f"--policy {chosen.policy}: an oracle reads run times, which nobody knows of these jobs"
+        )
+    columns = columns_given(chosen.columns)
+    found = snapshot(chosen.file, chosen.trace, columns=columns, time_zone=chosen.time_zone, at=chosen.at)
+    history = None
+    if chosen.history:
+        history = load(None, chosen.history, seed=0, time_zone=chosen.time_zone)
+        found = replace(
+            found, history=history, notes=(*found.notes, f"run times from {Path(chosen.history).name}")
+        )
+    scenario = Scenario(cluster=chosen.cluster, physics="estimates", placement=chosen.placement)
+    return found, present(found, scenario), partial(baselines.make, policy)

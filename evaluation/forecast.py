@@ -1,0 +1,524 @@
+"""Forecasts of the starts of queued jobs: quantiles of their starts over imagined futures of a snapshot.
+
+In each future every job has a run time drawn from jobs like it, given how long it has run and its limit, and the jobs
+that arrive later are those of days of the history, drawn at random. The policy then schedules all of them. Where the
+history has starts, the same is done at times in the past of which the outcome is known, and the quantiles are stretched
+until they held there as often as they should: run times of a week resemble each other more than draws do.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from gpu_cluster_gym.evaluation import command, decide, table
+from gpu_cluster_gym.evaluation.describe import duration
+from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.policy import Policy, Ranking
+from gpu_cluster_gym.traces import cut, stream
+from gpu_cluster_gym.workloads import Present, Scenario, present
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+QUANTILES = (0.05, 0.5, 0.95)
+FUTURES = 200
+DAY_S = 86_400.0
+MIN_JOBS = 20
+"""Finished jobs like a job from which its run time is drawn, at least; otherwise from a wider group."""
+MIN_LONGER = 5
+"""Of these, jobs that ran longer than the job has run already, at least."""
+RECENT = 200
+"""Finished jobs of a group that are drawn from, the last ones: users change what they run."""
+BATCH_GAP_S = 3_600.0
+"""Longest gap between submissions of jobs of a batch: of one owner and width."""
+DAYS = (2, 14)
+"""Days of later arrivals: the second number where some job has not started within the first."""
+TIMES = 30
+"""Past times at which forecasts are compared with what happened."""
+MIN_TIMES = 8
+"""Of these, times at which somebody queued, at least."""
+BEFORE = 0.2
+"""Share of the history before the first of these times."""
+FUTURES_BEFORE = 40
+SHORTEST_S = 60.0
+"""Wait that is added before the logarithm of a wait is taken."""
+LEAST_HALF, LEAST_FACTOR = 0.05, 0.2
+"""Smallest half of an interval, on that logarithm, and smallest factor that it is stretched by."""
+GROUPS = ("owner and width", "owner", "width", "all jobs", "none: as long again, by Pareto's law")
+"""Groups of finished jobs, the first of which that has enough is drawn from."""
+
+
+class Source(NamedTuple):
+    """Run times that a job's is drawn from.
+
+    group: index in `GROUPS`. time_s: run times beyond what the job has run, sorted; empty for the last group.
+    share: of the jobs that ran as long as the job, those that run longer than each time
+    """
+
+    group: int
+    time_s: Floats
+    share: Floats
+
+
+class Forecast(NamedTuple):
+    """Starts of the queued jobs in each future.
+
+    jobs: their rows in the present table. start_s: (futures, jobs), infinite for a job that never starts.
+    sources: of the run time of each present job. likeness: correlation of run times within a batch, in normal scores.
+    days: number of whole days of arrivals in the history; 0 where nothing arrives later
+    """
+
+    jobs: Ints
+    start_s: Floats
+    sources: list[Source]
+    likeness: float
+    days: int
+
+
+def forecast(
+    now: Present,
+    policy: Callable[[], Policy],
+    *,
+    futures: int = FUTURES,
+    arrivals: bool = True,
+    seed: int = 0,
+    done: Callable[[int], None] = lambda _: None,
+) -> Forecast:
+    """Return the starts of the queued jobs in imagined futures.
+
+    policy: makes a new policy. arrivals: whether jobs arrive later. done: called with 1 after each future.
+    """
+    history = now.history
+    sources = sources_of(now)
+    batch, past_batch = batches(now.table), batches(history)
+    like = likeness(history, past_batch)
+    days = days_of(history, now.past) if arrivals else []
+    found = np.full((futures, len(now.queued)), np.inf)
+    for number in range(futures):
+        rng = stream(seed, "future", number)
+        run_s = drawn_run_times(now, sources, batch, like, rng)
+        numbers = rng.integers(len(days), size=DAYS[-1]) if days else np.zeros(0, np.int64)
+        for length in DAYS:
+            later = later_jobs(now.past, [days[each] for each in numbers[:length]], now.now_s)
+            episode = now.episode(run_s, later, seed=seed + number)
+            found[number] = starts(policy(), episode, now.queued, now.now_s)
+            if not len(numbers) or found[number].max() < now.now_s + length * DAY_S:
+                break
+        done(1)
+    return Forecast(now.queued, found, sources, like, len(days))
+
+
+# Run times.
+
+
+def owner_of(table: pd.DataFrame) -> "pd.Series[str]":
+    """Return the user of each job, else its tenant, else its virtual cluster; all alike without these."""
+    for name in ("user", "tenant", "vc"):
+        if name in table:
+            return table[name].astype(str)
+    return pd.Series("", index=table.index, dtype=str)
+
+
+def sources_of(now: Present) -> list[Source]:
+    """Return for each present job the run times that its own is drawn from.
+
+    Running jobs count too, as longer than they have run: finished jobs alone would be the short ones of late.
+    """
+    history, running = now.history, now.table[now.table["logged_start_s"].notna()]
+    ran_s = now.now_s - running["logged_start_s"].to_numpy(float)
+    begin_s = history["logged_start_s"] if "logged_start_s" in history else history["submit_s"]
+    last = np.lexsort((np.concatenate([begin_s, running["logged_start_s"]]),))
+    owner = np.concatenate([owner_of(history), owner_of(running)]).astype(str)[last]
+    width = np.concatenate([history["num_gpus"], running["num_gpus"]]).astype(int)[last]
+    run_s = np.concatenate([history["duration_s"], ran_s])[last]
+    ended = (np.arange(len(last)) < len(history))[last]
+    groups: list[dict[object, list[int]]] = [{}, {}, {}, {}]
+    for row, (mine, wide) in enumerate(zip(owner.tolist(), width.tolist(), strict=True)):
+        for group, key in zip(groups, ((mine, wide), mine, wide, None), strict=True):
+            group.setdefault(key, []).append(row)
+    curves = [
+        {key: survival(run_s[rows[-RECENT:]], ended[rows[-RECENT:]]) for key, rows in group.items()}
+        for group in groups
+    ]
+    found = []
+    has_run_s = np.nan_to_num(now.now_s - now.start_s)
+    for mine, wide, ran in zip(owner_of(now.table), now.table["num_gpus"], has_run_s, strict=True):
+        keys: tuple[object, ...] = ((str(mine), int(wide)), str(mine), int(wide), None)
+        known = ((number, curves[number][key]) for number, key in enumerate(keys) if key in curves[number])
+        tries = (Source(number, *_beyond(curve, float(ran))) for number, curve in known)
+        enough = (each for each in tries if len(each.time_s) >= MIN_LONGER)
+        found.append(next(enough, Source(len(GROUPS) - 1, np.zeros(0), np.zeros(0))))
+    return found
+
+
+def survival(run_s: Floats, ended: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return the run times of jobs that ended, sorted, and the share of all that run longer than each.
+
+    Kaplan and Meier's estimate (1958): a job that has not ended counts as long as it has run. Nothing for fewer jobs
+    than `MIN_JOBS`.
+    """
+    if ended.sum() < MIN_JOBS:
+        return np.zeros(0), np.zeros(0)
+    order = np.lexsort((~ended, run_s))
+    left = np.arange(len(order), 0, -1)
+    share = np.asarray(np.cumprod(1 - ended[order] / left), np.float64)
+    in_order = ended[order]
+    return run_s[order][in_order], share[in_order]
+
+
+def _beyond(curve: tuple[Floats, Floats], ran_s: float) -> tuple[Floats, Floats]:
+    """Return a curve of survival given that a job has run for some time."""
+    time_s, share = curve
+    at = int(np.searchsorted(time_s, ran_s, side="right"))
+    before = share[at - 1] if at else 1.0
+    return time_s[at:], share[at:] / before if before > 0 else share[at:]
+
+
+def batches(table: pd.DataFrame) -> Ints:
+    """Return the number of each job's batch: jobs of an owner and a width, none long after the one before."""
+    _, owner = np.unique(owner_of(table).to_numpy(str), return_inverse=True)
+    width, submit_s = table["num_gpus"].to_numpy(int), table["submit_s"].to_numpy(float)
+    order = np.lexsort((submit_s, width, owner))
+    begins = np.ones(len(table), bool)
+    same = (np.diff(owner[order]) == 0) & (np.diff(width[order]) == 0)
+    begins[1:] = ~same | (np.diff(submit_s[order]) > BATCH_GAP_S)
+    number = np.empty(len(table), np.int64)
+    number[order] = np.cumsum(begins) - 1
+    return number
+
+
+def likeness(history: pd.DataFrame, batch: Ints) -> float:
+    """Return the correlation of the run times of successive jobs of a batch, in normal scores of their owner's jobs."""
+    if len(history) < MIN_JOBS:
+        return 0.0
+    ranks = history["duration_s"].groupby(owner_of(history)).rank(pct=True, method="average").to_numpy(float)
+    score = ndtri(np.clip(ranks, 1e-3, 1 - 1e-3))
+    order = np.lexsort((history["submit_s"].to_numpy(float), batch))
+    pair = np.diff(batch[order]) == 0
+    if pair.sum() < MIN_JOBS:
+        return 0.0
+    before, after = score[order][:-1][pair], score[order][1:][pair]
+    if not before.std() or not after.std():
+        return 0.0
+    return float(np.clip(np.corrcoef(before, after)[0, 1], 0.0, 0.99))
+
+
+def drawn_run_times(
+    now: Present, sources: Sequence[Source], batch: Ints, like: float, rng: np.random.Generator
+) -> Floats:
+    """Return a run time for each present job, beyond what it has run and at most its limit."""
+    of_batch = rng.standard_normal(int(batch.max()) + 1)[batch]
+    share = ndtr(np.sqrt(like) * of_batch + np.sqrt(1 - like) * rng.standard_normal(len(batch)))
+    ran_s = np.nan_to_num(now.now_s - now.start_s)
+    limit_s = now.table["limit_s"].to_numpy(float)
+    run_s = np.empty(len(batch))
+    for job, (_, time_s, longer) in enumerate(sources):
+        left = 1 - share[job]
+        at = int(np.searchsorted(-longer, -left))  # the first time that no more than this share survives
+        if at < len(time_s):
+            run_s[job] = time_s[at]
+        elif len(time_s):  # beyond all that ended, P(run > x) falls as 1 / x
+            run_s[job] = time_s[-1] * longer[-1] / left
+        else:  # the same from what it has run; a queued job of which nothing is known is drawn up to its limit
+            run_s[job] = ran_s[job] / left if ran_s[job] > 0 else share[job] * limit_s[job]
+    capped: Floats = np.minimum(run_s, np.maximum(limit_s, ran_s + 1.0))
+    return capped
+
+
+# Arrivals.
+
+
+def days_of(history: pd.DataFrame, past: np.ndarray) -> list[Ints]:
+    """Return the jobs of each whole day of a history, in the order of submission."""
+    submit_s = history["submit_s"].to_numpy(float)
+    if not len(submit_s):
+        return []
+    day = np.floor((submit_s - submit_s.min()) / DAY_S).astype(int)
+    order = np.argsort(submit_s, kind="stable")
+    return [order[day[order] == each] for each in range(int(day.max()))]  # without the last day, which is cut
+
+
+def later_jobs(past: np.ndarray, days: Sequence[Ints], now_s: float) -> np.ndarray | None:
+    """Return the jobs of some days of the history as those of the days to come; None without any.
+
+    days: rows in `past` of the jobs of each day, in the order of submission.
+    """
+    if not any(map(len, days)):
+        return None
+    rows = np.concatenate(days)
+    day = np.repeat(np.arange(len(days)), [len(each) for each in days])
+    since_s = (past["submit_s"][rows] - past["submit_s"].min()) % DAY_S
+    order = np.lexsort((since_s, day))
+    later = past[rows[order]]
+    later["submit_s"] = now_s + day[order] * DAY_S + since_s[order]
+    return later
+
+
+# Futures.
+
+
+def starts(policy: Policy, episode: Episode, jobs: Ints, now_s: float) -> Floats:
+    """Return when some jobs start under a policy, infinite for those that do not; a ranking stops after the last."""
+    if not isinstance(policy, Ranking):
+        run(policy, episode)
+        return _starts(episode, jobs)
+    decide.adopt(policy, episode)
+    step_s = DAY_S / 4
+    until = now_s + step_s
+    while True:
+        episode.run_until(policy, until)
+        found = _starts(episode, jobs)
+        if (
+            np.isfinite(found).all()
+            or episode.done
+            or (episode.nothing_pending and not len(episode.view.startable))
+        ):
+            return found
+        step_s *= 2
+        until += step_s
+
+
+def _starts(episode: Episode, jobs: Ints) -> Floats:
+    found: Floats = episode.state.start_s[jobs]
+    return np.where(np.isnan(found), np.inf, found)
+
+
+# Calibration.
+
+
+class Past(NamedTuple):
+    """Forecasts at a time of the past: quantiles of each queued job's wait from then on, and what it was, s."""
+
+    low_s: Floats
+    middle_s: Floats
+    high_s: Floats
+    was_s: Floats
+
+
+class Calibration(NamedTuple):
+    """Factors by which the lower and the upper half of an interval are stretched, on the logarithm of the wait.
+
+    times: past times at which forecasts were compared with what happened. jobs: of which they were.
+    held: share of the jobs, each time counting alike, that were within their interval before it was stretched.
+    """
+
+    low: float
+    high: float
+    times: int
+    jobs: int
+    held: float
+
+
+def calibrated(found: Sequence[Past]) -> Calibration:
+    """Return the factors with which the intervals of the past would have held for 5 % too early and 5 % too late.
+
+    Each past time counts alike, and so does each of its jobs.
+    """
+    share = np.concatenate([np.full(len(each.was_s), 1 / len(each.was_s)) for each in found])
+    low, middle, high, was = (np.log(np.concatenate(each) + SHORTEST_S) for each in zip(*found, strict=True))
+    below = (middle - was) / np.maximum(middle - low, LEAST_HALF)
+    above = (was - middle) / np.maximum(high - middle, LEAST_HALF)
+    held = float(np.average((below <= 1) & (above <= 1), weights=share))
+    down, up = (max(_quantile(each, share, QUANTILES[-1]), LEAST_FACTOR) for each in (below, above))
+    return Calibration(down, up, len(found), len(share), held)
+
+
+def _quantile(values: Floats, weights: Floats, level: float) -> float:
+    """Return the smallest value up to which the weights sum to a share of all."""
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weights[order])
+    return float(values[order][min(int(np.searchsorted(total, level * total[-1])), len(order) - 1)])
+
+
+def stretched(low_s: Floats, middle_s: Floats, high_s: Floats, by: Calibration) -> tuple[Floats, Floats]:
+    """Return the ends of intervals of waits after calibration, s."""
+    low, middle, high = (np.log(each + SHORTEST_S) for each in (low_s, middle_s, high_s))
+    down = middle - by.low * np.maximum(middle - low, LEAST_HALF)
+    up = middle + by.high * np.maximum(high - middle, LEAST_HALF)
+    return np.maximum(np.exp(down) - SHORTEST_S, 0.0), np.exp(up) - SHORTEST_S
+
+
+def backtest(
+    table: pd.DataFrame,
+    scenario: Scenario,
+    policy: Callable[[], Policy],
+    *,
+    now_s: float,
+    times: int = TIMES,
+    futures: int = FUTURES_BEFORE,
+    done: Callable[[int], None] = lambda _: None,
+) -> list[Past]:
+    """Return forecasts at past times of a log, at equal distances over its later part, with what happened.
+
+    table: a job table with starts; NaN where a job has not started, and for run times that are not known yet.
+    now_s: the present. done: called with 1 after each time.
+    Times at which nobody queued, or one queued who has not started yet, give nothing.
+    """
+    start_s = table["logged_start_s"]
+    begin_s = float(table["submit_s"].min())
+    waits = table["submit_s"][start_s.isna()]
+    end_s = min(now_s, float(waits.min()) if len(waits) else np.inf)
+    started = dict(zip(table["job_id"], start_s, strict=True))
+    found = []
+    for at in np.linspace(begin_s + BEFORE * (end_s - begin_s), end_s, times, endpoint=False):
+        queued = table[(table["submit_s"] <= at) & (start_s > at) & (table["num_gpus"] > 0)]
+        if len(queued):
+            now = present(cut(table, float(at)), scenario)
+            guess = forecast(now, policy, futures=futures)
+            ids = now.table["job_id"].to_numpy()[guess.jobs]
+            was_s = np.array([started[each] for each in ids]) - at
+            found.append(Past(*waits_of(guess, at), was_s))
+        done(1)
+    return found
+
+
+def waits_of(found: Forecast, now_s: float) -> tuple[Floats, Floats, Floats]:
+    """Return the quantiles of each queued job's wait from now on, s, before calibration."""
+    low, middle, high = np.quantile(found.start_s, QUANTILES, axis=0, method="inverted_cdf") - now_s
+    return low, middle, high
+
+
+# The command.
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Print when the queued jobs of a snapshot start; return the exit code, 2 for an unreadable snapshot."""
+    return command.run("gpu-cluster-gym forecast", work, args)
+
+
+def work(args: Sequence[str]) -> None:
+    """Print the forecast, and write it where that is wanted."""
+    chosen = parser().parse_args(args)
+    snapshot, now, policy = decide.prepared(chosen)
+    if not len(now.queued):
+        raise ValueError(f"{chosen.file}: no job queues, so that there is nothing to forecast")
+    with command.progress("forecasting", chosen.futures) as done:
+        found = forecast(
+            now, policy, futures=chosen.futures, arrivals=not chosen.no_arrivals, seed=chosen.seed, done=done
+        )
+    by, why = _calibration(now, policy, chosen)
+    rows = rows_of(now, found, by)
+    out = table.console(sys.stdout)
+    out.print(*about(chosen, now, found, by, why), "", *lines(rows), sep="\n", markup=False, highlight=False)
+    if chosen.csv:
+        seconds = [f"{name}_s" for name in ("low", "middle", "high")]
+        absolute = rows.assign(**{name: rows[name] + now.now_s + snapshot.zero_s for name in seconds})
+        absolute.to_csv(chosen.csv, index=False)
+        out.print(f"Starts as times of the log, s: {chosen.csv}", markup=False, highlight=False)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the arguments."""
+    found = argparse.ArgumentParser("gpu-cluster-gym forecast", description=__doc__)
+    decide.add_snapshot(found)
+    found.add_argument(
+        "--futures", type=_count, default=FUTURES, help=f"imagined futures; default: {FUTURES}"
+    )
+    found.add_argument(
+        "--calibrate", type=_count, default=TIMES,
+        help=f"past times at which forecasts are compared with what happened, 0 for none; default: {TIMES}",
+    )  # fmt: skip
+    found.add_argument("--no-arrivals", action="store_true", help="let no jobs arrive later")
+    found.add_argument("--seed", type=_count, default=0, help="seed of all draws; default: 0")
+    found.add_argument("--csv", help="file to write the starts to, as times of the log")
+    return found
+
+
+def _count(text: str) -> int:
+    """Return a whole number >= 0; ArgumentTypeError for another text."""
+    if not text.isdecimal() or not text.isascii() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"expected a whole number >= 0, got {text!r}")
+    return int(text)
+
+
+def _calibration(
+    now: Present, policy: Callable[[], Policy], chosen: argparse.Namespace
+) -> tuple[Calibration | None, str]:
+    """Return the calibration on the history, or None and the reason."""
+    if not chosen.calibrate:
+        return None, "--calibrate 0"
+    if "logged_start_s" not in now.history:
+        return None, "the history has no starts"
+    if chosen.history:
+        log, now_s = now.history, float((now.history["logged_start_s"] + now.history["duration_s"]).max())
+    else:
+        log, now_s = pd.concat([now.history, now.table], ignore_index=True), now.now_s
+    if len(log) < MIN_JOBS:
+        return None, f"the history has fewer than {MIN_JOBS} jobs"
+    with command.progress("comparing with the past", chosen.calibrate) as done:
+        found = backtest(log, now.scenario, policy, now_s=now_s, times=chosen.calibrate, done=done)
+    if len(found) < MIN_TIMES:
+        return (
+            None,
+            f"at {len(found)} of {chosen.calibrate} past times somebody queued, fewer than {MIN_TIMES}",
+        )
+    return calibrated(found), ""
+
+
+def rows_of(now: Present, found: Forecast, by: Calibration | None) -> pd.DataFrame:
+    """Return a row for each queued job: its id, owner, GPUs and wait so far, and quantiles of its wait from now, s."""
+    low, middle, high = waits_of(found, now.now_s)
+    if by:
+        low, high = stretched(low, middle, high, by)
+    rows = now.table.iloc[found.jobs]
+    return pd.DataFrame(
+        {
+            "job_id": rows["job_id"].to_numpy(),
+            "owner": owner_of(rows).to_numpy(),
+            "num_gpus": rows["num_gpus"].to_numpy(),
+            "waited_s": now.now_s - rows["submit_s"].to_numpy(float),
+            "low_s": low,
+            "middle_s": middle,
+            "high_s": high,
+        }
+    )
+
+
+def about(
+    chosen: argparse.Namespace, now: Present, found: Forecast, by: Calibration | None, why: str
+) -> list[str]:
+    """Return the lines on what the forecast rests on."""
+    groups = Counter(GROUPS[source.group] for source in found.sources)
+    drawn = ", ".join(f"{name} {count:,}" for name, count in groups.most_common())
+    later = (
+        f"days of the history, {found.days:,} whole ones, drawn at random"
+        if found.days
+        else "none"
+        if chosen.no_arrivals
+        else "none, since the history has no whole day"
+    )
+    lines = [
+        f"{len(now.table) - len(found.jobs):,} jobs run and {len(found.jobs):,} queue on {now.cluster.name}; policy "
+        f"{chosen.policy}, {chosen.futures:,} futures",
+        f"Run times drawn from the history's {len(now.history):,} finished jobs, by job of the snapshot: {drawn}; "
+        f"correlation within a batch {found.likeness:.2f}",
+        f"Later arrivals: {later}",
+    ]
+    if by:
+        lines.append(
+            f"Calibrated at {by.times} past times: of {by.jobs:,} jobs {100 * by.held:.0f} % were within 90 % "
+            f"intervals; the lower half is stretched by {by.low:.2f}, the upper one by {by.high:.2f}"
+        )
+    else:
+        lines.append(f"Not calibrated on the past ({why}): intervals are too narrow, since errors are shared")
+    return [*lines, *(f"Note: {note}." for note in now.notes)]
+
+
+def lines(rows: pd.DataFrame) -> list[str]:
+    """Return the table of starts as lines, the soonest first."""
+    heads = ("waited", "5 %", "50 %", "95 %")
+    found = [f"{'job':>16}{'owner':>14}{'GPUs':>6}" + "".join(f"{head:>12}" for head in heads)]
+    for row in rows.sort_values("middle_s", kind="stable").itertuples():
+        spans = (row.waited_s, row.low_s, row.middle_s, row.high_s)
+        cells = "".join(
+            f"{'never' if np.isinf(each) else duration(each):>12}" for each in map(float, map(str, spans))
+        )
+        found.append(f"{str(row.job_id)[:15]:>16}{str(row.owner)[:13]:>14}{row.num_gpus:6}{cells}")
+    return found

@@ -1,0 +1,137 @@
+"""What a policy would do now: the actions of the simulator, in the words of the document, and nice values."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpu_cluster_gym.__main__ import main
+from gpu_cluster_gym.evaluation.decide import SCHEMA, nice_values
+from gpu_cluster_gym.simulator.cluster import cluster
+from tests.cases.slurm_queue import NODES, small_queue
+
+HEADER = "job_id,submit_s,num_gpus,duration_s,logged_start_s,time_limit_s"
+QUEUE = f"""{HEADER}
+old,0,1,100,0,200
+runs,0,4,,0,9000
+wide,10,8,,,5000
+short,20,2,,,50
+"""
+"""One node of 8 GPUs at 100 s: four are held, and `wide` needs all."""
+
+
+def decided(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str, text: str = QUEUE) -> Any:
+    file = folder / "jobs.csv"
+    file.write_text(text)
+    assert main(["decide", str(file), *flags]) == 0
+    return capsys.readouterr().out
+
+
+def test_easy_starts_what_does_not_delay_the_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(decided(tmp_path, capsys, "--cluster", "1x8"))
+    assert found["schema"] == SCHEMA
+    assert (found["time_s"], found["running"], found["queued"]) == (100, 1, 2)
+    (action,) = found["actions"]
+    assert action == {
+        "order": 1, "action": "start", "job_id": "short", "gpus": 2, "places": [{"node": 0, "gpus": [4, 5]}],
+    }  # fmt: skip
+
+
+def test_strict_fifo_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(decided(tmp_path, capsys, "--cluster", "1x8", "--policy", "fifo_strict"))
+    assert found["actions"] == []
+
+
+def test_srtf_names_its_victim(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`wide` (5,000 s left) comes before `runs` (8,900 s) and needs all GPUs, so `runs` is paused for it."""
+    text = "\n".join(QUEUE.splitlines()[:-1]) + "\n"
+    found = json.loads(decided(tmp_path, capsys, "--cluster", "1x8", "--policy", "srtf", text=text))
+    words = [(each["action"], each["job_id"], each["gpus"]) for each in found["actions"]]
+    assert words == [("preempt", "runs", 4), ("start", "wide", 8)]
+    assert found["actions"][0]["places"] == [{"node": 0, "gpus": [0, 1, 2, 3]}]
+
+
+def test_a_policy_of_ones_own_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = "docs.examples.smallest_first:policy"
+    found = json.loads(decided(tmp_path, capsys, "--cluster", "1x8", "--policy", own))
+    assert [each["job_id"] for each in found["actions"]] == ["short"]
+
+
+def test_nice_values_give_slurm_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under SJF `short` comes first; without priorities in the file all are taken as equal."""
+    out = decided(tmp_path, capsys, "--cluster", "1x8", "--policy", "sjf", "--nice")
+    assert out.splitlines() == [
+        "scontrol update JobId=short Nice=0",
+        "scontrol update JobId=wide Nice=1",
+    ]
+
+
+def test_priorities_minus_nice_values_fall_in_the_order() -> None:
+    """Wanted c, a, b. c stays at 10; a falls from 30 to 9, and b from 5 not at all."""
+    priority = {"a": 30.0, "b": 5.0, "c": 10.0}
+    assert nice_values(["c", "a", "b"], priority) == [0, 21, 0]
+
+
+@pytest.mark.parametrize(
+    ("priority", "words"),
+    [
+        ({"a": 1.0, "b": 1.0}, "below 1"),
+        ({"a": 5.0}, "job b has no priority"),
+        ({"a": 1e9, "b": 4e9}, "more than Slurm takes"),
+    ],
+)
+def test_priorities_that_do_not_suffice_are_an_error(priority: dict[str, float], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        nice_values(["a", "b"], priority)
+
+
+def test_random_orders_are_reproduced() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        ids = [str(each) for each in rng.permutation(30)]
+        priority = {each: float(rng.integers(1000, 2000)) for each in ids}
+        nice = nice_values(ids, priority)
+        after = [priority[each] - by for each, by in zip(ids, nice, strict=True)]
+        assert min(nice) >= 0
+        assert (np.diff(after) < 0).all()
+
+
+def test_nodes_of_slurm_keep_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "nodes.json"
+    file.write_text(json.dumps(NODES))
+    machines = cluster(str(file))
+    assert machines.node_names == ("gpu02", "gpu01")
+    assert machines.node_gpus == (4, 8)
+    found = json.loads(decided(tmp_path, capsys, "--cluster", str(file)))
+    assert found["actions"][0]["job_id"] == "wide"
+    assert found["actions"][0]["places"] == [{"node": "gpu01", "gpus": list(range(8))}]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"nodes": [{}]}', '{"nodes": []}', '{"sinfo": [{"nodes": 3}]}']
+)
+def test_other_files_of_nodes_are_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "nodes.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"nodes\.json: expected"):
+        cluster(str(file))
+
+
+def test_a_queue_of_slurm_keeps_its_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Job 1 holds GPU 3 of gpu01 and GPU 0 of gpu02, so that only gpu01 has four free ones, once."""
+    small_queue(tmp_path)
+    args = ["decide", str(tmp_path / "squeue.json"), "--cluster", str(tmp_path / "nodes.json")]
+    assert main(args) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["running"], found["queued"], found["time_s"]) == (1, 3, 1_700_000_200)
+    (action,) = found["actions"]
+    assert action["job_id"] == "2"
+    assert action["places"] == [{"node": "gpu01", "gpus": [0, 1, 2, 4]}]
+    assert main([*args, "--nice"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "scontrol update JobId=2 Nice=0",
+        "scontrol update JobId=3 Nice=1",
+        "scontrol update JobId=4 Nice=2",
+    ]

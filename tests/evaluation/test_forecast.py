@@ -1,0 +1,239 @@
+"""Starts of queued jobs: the state at a snapshot is that of the simulation, and draws follow the history."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.__main__ import main
+from gpu_cluster_gym.evaluation import forecast as forecasting
+from gpu_cluster_gym.evaluation.forecast import Calibration, Past
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.traces import Snapshot, cut
+from gpu_cluster_gym.workloads import Present, Scenario, filled, prepare, present
+
+CLUSTER = "2x8"
+RULES = Scenario(cluster=CLUSTER, physics="estimates")
+
+
+def policy() -> Any:
+    return partial(baselines.make, baselines.load("easy"))
+
+
+def simulated(count: int = 60, seed: int = 0) -> pd.DataFrame:
+    """Return jobs with the starts that EASY gives them on the cluster, and limits above their run times."""
+    rng = np.random.default_rng(seed)
+    run_s = np.ceil(rng.lognormal(6.5, 1.0, count))
+    limit_s = np.ceil(run_s * rng.uniform(1.2, 4.0, count))
+    jobs = pd.DataFrame(
+        {
+            "job_id": [f"j{each}" for each in range(count)],
+            "submit_s": np.cumsum(20.0 * rng.integers(0, 5, count)),
+            "num_gpus": rng.choice([1, 2, 4, 8, 12], count),
+            "duration_s": run_s,
+            "time_limit_s": limit_s,
+            "profiled_duration_s": limit_s,
+            "predicted_duration_s": limit_s,
+            "predictable_from": 1.0,
+            "user": rng.choice(["ann", "ben"], count),
+        }
+    )
+    jobs.attrs = {"notes": [], "origin": {}}
+    work = prepare(filled(jobs, RULES, seed=0), RULES)
+    found = work.results(run(policy()(), work.episode()))
+    return jobs.assign(logged_start_s=found["start_s"].to_numpy())
+
+
+def at(table: pd.DataFrame, time_s: float) -> Present:
+    return present(cut(table, time_s), RULES)
+
+
+@pytest.mark.parametrize("time_s", [300.0, 1000.0, 2500.0])
+def test_with_the_true_future_starts_are_the_true_ones(time_s: float) -> None:
+    """Nodes do not matter to this comparison: jobs are packed anew, so widths are those that fill nodes."""
+    table = simulated()
+    table["num_gpus"] = 8
+    table = simulated_again(table)
+    now = at(table, time_s)
+    assert len(now.queued)
+    true_s = dict(zip(table["job_id"], table["duration_s"], strict=True))
+    later = table[table["submit_s"] > time_s]
+    jobs = np.zeros(len(later), now.jobs.dtype)
+    jobs[:] = now.jobs[0]
+    jobs["submit_s"], jobs["duration_s"] = later["submit_s"], later["duration_s"]
+    jobs["profiled_duration_s"] = jobs["predicted_duration_s"] = later["time_limit_s"]
+    run_s = np.array([true_s[each] for each in now.table["job_id"]])
+    found = forecasting.starts(policy()(), now.episode(run_s, jobs), now.queued, time_s)
+    was = dict(zip(table["job_id"], table["logged_start_s"], strict=True))
+    assert found.tolist() == [was[each] for each in now.table["job_id"].to_numpy()[now.queued]]
+
+
+def simulated_again(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Return the same jobs with the starts that EASY gives them now."""
+    plain = jobs.drop(columns="logged_start_s")
+    plain.attrs = {"notes": [], "origin": {}}
+    work = prepare(filled(plain, RULES, seed=0), RULES)
+    return plain.assign(logged_start_s=work.results(run(policy()(), work.episode()))["start_s"].to_numpy())
+
+
+def test_the_episode_begins_with_what_runs_and_what_queues() -> None:
+    table = simulated()
+    now = at(table, 1000.0)
+    episode = now.episode()
+    episode.advance()
+    view = episode.view
+    assert view.now == 1000
+    assert {*view.queue.tolist()} == {*now.queued.tolist()}
+    running = np.flatnonzero(np.isfinite(now.start_s))
+    assert view.jobs.attained_s[running] == pytest.approx(1000 - now.start_s[running])
+    assert view.jobs.estimate_s.tolist() == now.table["time_limit_s"].tolist()
+    assert [len(view.gpus_of(job)) for job in running.tolist()] == now.table["num_gpus"].iloc[
+        running
+    ].tolist()
+
+
+def test_known_places_are_kept() -> None:
+    """GPUs 3 of n1 and 0 of n2: the names sort as nodes 0 and 1."""
+    table = simulated(3).assign(num_gpus=2, submit_s=[0.0, 1.0, 2.0], logged_start_s=[0.0, np.nan, np.nan])
+    table.attrs = {"notes": []}
+    snapshot = cut(table.assign(duration_s=np.nan), 10.0)
+    parts = [("n1", 1, (3,)), ("n2", 1, (0,))]
+    found = present(snapshot_with(snapshot, {"j0": parts}), RULES)
+    assert found.places == ((3, 8), None, None)
+    wrong = present(snapshot_with(snapshot, {"j0": [("n1", 1, (3,)), ("n1", 1, (3,))]}), RULES)
+    assert wrong.places[0] == (0, 1)  # a GPU named twice is no place: the fullest node that suffices
+    assert any("as few nodes" in note for note in wrong.notes)
+
+
+def snapshot_with(snapshot: Snapshot, held: Any) -> Snapshot:
+    return replace(snapshot, held=held)
+
+
+def test_more_running_jobs_than_gpus_are_refused() -> None:
+    table = simulated(3).assign(num_gpus=8, submit_s=0.0, logged_start_s=0.0, duration_s=np.nan)
+    with pytest.raises(ValueError, match="hold 24 GPUs, and 2x8 has 16"):
+        present(cut(table, 10.0), RULES)
+
+
+def test_survival_counts_running_jobs_as_long_as_they_have_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run times 1, 2+, 3, 4: 3/4 of all survive 1; of the two left after 2, half survive 3, none 4."""
+    monkeypatch.setattr(forecasting, "MIN_JOBS", 3)
+    time_s, share = forecasting.survival(np.array([3.0, 1.0, 2.0, 4.0]), np.array([True, True, False, True]))
+    assert time_s.tolist() == [1, 3, 4]
+    assert share == pytest.approx([0.75, 0.375, 0.0])
+
+
+def test_run_times_are_longer_than_what_has_run_and_within_the_limit() -> None:
+    table = simulated(300, seed=3)
+    now = at(table, float(table["submit_s"].iloc[200]))
+    batch = forecasting.batches(now.table)
+    sources = forecasting.sources_of(now)
+    ran_s = np.nan_to_num(now.now_s - now.start_s)
+    for seed in range(20):
+        run_s = forecasting.drawn_run_times(now, sources, batch, 0.5, np.random.default_rng(seed))
+        assert (run_s >= ran_s).all()
+        assert (run_s <= now.table["limit_s"]).all()
+
+
+def test_a_queued_job_is_drawn_from_its_owners_jobs_of_its_width() -> None:
+    """Ann's jobs of one GPU took 100 s and Ben's 900 s; Cy is unknown, and gets those of his width."""
+    past = pd.DataFrame({"user": ["ann"] * 30 + ["ben"] * 30, "duration_s": [100.0] * 30 + [900.0] * 30})
+    past = past.assign(
+        job_id=[f"p{each}" for each in range(60)], num_gpus=1, submit_s=0.0, logged_start_s=0.0
+    )
+    past["time_limit_s"] = 5000.0
+    queued = pd.DataFrame({"user": ["ann", "ben", "cy"], "job_id": ["a", "b", "c"], "submit_s": 1000.0})
+    queued = queued.assign(num_gpus=1, logged_start_s=np.nan, duration_s=np.nan, time_limit_s=5000.0)
+    now = at(pd.concat([past, queued], ignore_index=True), 2000.0)
+    sources = forecasting.sources_of(now)
+    assert [forecasting.GROUPS[each.group] for each in sources] == [
+        "owner and width",
+        "owner and width",
+        "width",
+    ]
+    assert {*sources[0].time_s} == {100.0}
+    assert {*sources[1].time_s} == {900.0}
+    assert {*sources[2].time_s} == {100.0, 900.0}
+
+
+def test_days_to_come_are_days_of_the_history() -> None:
+    """Two jobs on the first day at hours 1 and 2, one on the second at hour 3; the last day is cut."""
+    hour = 3600.0
+    past = np.zeros(4, [("submit_s", float)])
+    past["submit_s"] = [0.0, hour, 24 * hour + 3 * hour, 49 * hour]
+    days = forecasting.days_of(pd.DataFrame({"submit_s": past["submit_s"]}), past)
+    assert [each.tolist() for each in days] == [[0, 1], [2]]
+    later = forecasting.later_jobs(past, [days[1], days[0]], 1000.0)
+    assert later is not None
+    assert later["submit_s"].tolist() == [1000 + 3 * hour, 1000 + 24 * hour, 1000 + 25 * hour]
+    assert forecasting.later_jobs(past, [], 0.0) is None
+
+
+def test_calibration_stretches_each_half_until_enough_would_have_held() -> None:
+    """All waits were twice too far above the middle, and never below: only the upper half is stretched, by two."""
+    middle = np.full(40, 1000.0)
+    scale = np.log(middle + 60)
+    low, high = np.exp(scale - 0.5) - 60, np.exp(scale + 0.5) - 60
+    was = np.exp(scale + 1.0) - 60
+    by = forecasting.calibrated([Past(low, middle, high, was)] * 8)
+    assert by._replace(high=2.0) == Calibration(forecasting.LEAST_FACTOR, 2.0, 8, 320, 0.0)
+    assert by.high == pytest.approx(2.0)
+    ends = forecasting.stretched(low, middle, high, by)
+    assert ends[1] == pytest.approx(was)
+
+
+def test_a_backtest_compares_with_what_happened() -> None:
+    table = simulated(200, seed=1)
+    found = forecasting.backtest(
+        table, RULES, policy(), now_s=float(table["submit_s"].max()), times=6, futures=5
+    )
+    assert found
+    for each in found:
+        assert (each.was_s > 0).all()
+        assert (each.low_s <= each.middle_s).all()
+
+
+def test_the_command_prints_a_row_for_each_queued_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One node of 8 GPUs: b must wait for a, which has run 500 s of at most 2,000."""
+    file = tmp_path / "jobs.csv"
+    file.write_text(
+        "job_id,submit_s,num_gpus,duration_s,logged_start_s,time_limit_s\na,0,8,,0,2000\nb,10,8,,,100\nz,0,1,500,0,600\n"
+    )
+    starts = tmp_path / "starts.csv"
+    args = ["forecast", str(file), "--cluster", "1x8+1x1", "--futures", "50", "--csv", str(starts)]
+    assert main(args) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "1 jobs run and 1 queue on 1x8+1x1; policy easy, 50 futures" in out
+    assert "Not calibrated on the past (the history has fewer than 20 jobs)" in out
+    (row,) = pd.read_csv(starts).to_dict("records")
+    assert row["job_id"] == "b"
+    assert 500 <= row["low_s"] <= row["middle_s"] <= row["high_s"] <= 2000
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--policy", "srtf_oracle"], "an oracle reads run times"),
+        (["--policy", "eazy"], "policy 'eazy'"),
+        (["--at", "never"], "a time like"),
+        (["--cluster", "1x4"], "the running jobs hold 8 GPUs"),
+    ],
+)
+def test_a_wrong_choice_is_one_sentence(
+    flags: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "jobs.csv"
+    file.write_text(
+        "job_id,submit_s,num_gpus,duration_s,logged_start_s,time_limit_s\na,0,8,,0,9\nb,1,4,,,9\n"
+    )
+    assert main(["forecast", str(file), "--cluster", "1x8", *flags]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert "Traceback" not in said

@@ -1,0 +1,192 @@
+"""Snapshots tell running from queued jobs, and hide what is later than their time."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpu_cluster_gym.traces import TraceError, load, snapshot
+from gpu_cluster_gym.traces._squeue import hosts
+from gpu_cluster_gym.traces.slurm import array_tasks
+from tests.cases import slurm_queue
+from tests.cases.bad_logs import HELIOS_HEADER, SLURM_HEADER
+from tests.cases.slurm_queue import RUNS, job, number
+
+TABLE = """job_id,submit_s,num_gpus,duration_s,logged_start_s
+a,0,2,100,10
+b,5,4,,20
+c,30,1,50,40
+d,60,8,,
+e,95,1,10,95
+"""
+
+
+def file_of(folder: Path, text: str, name: str = "log.csv") -> Path:
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_blanks_of_a_table_are_jobs_that_run_or_queue(tmp_path: Path) -> None:
+    """The latest time is the end of a, 110 s."""
+    found = snapshot(file_of(tmp_path, TABLE))
+    assert found.now_s == 110
+    assert found.running["job_id"].tolist() == ["b"]
+    assert found.queued["job_id"].tolist() == ["d"]
+    assert found.history["job_id"].tolist() == ["a", "c", "e"]
+
+
+def test_an_earlier_time_hides_starts_ends_and_submissions(tmp_path: Path) -> None:
+    """At 35 s a and b run, c queues although the log has its start, and d and e are not submitted."""
+    found = snapshot(file_of(tmp_path, TABLE), at="35")
+    assert found.running["job_id"].tolist() == ["a", "b"]
+    assert found.queued["job_id"].tolist() == ["c"]
+    assert found.history.empty
+    assert found.present["duration_s"].isna().all()
+    assert any("hidden: 2" in note for note in found.notes)
+
+
+def test_a_log_for_simulation_still_needs_run_times(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="line 3"):
+        load(file=file_of(tmp_path, TABLE), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "words"),
+    [
+        (TABLE, "1000", "no job that runs or queues"),
+        (TABLE, "soon", "a time like"),
+        ("job_id,submit_s,num_gpus,duration_s\na,0,1,5\n", None, "no job that runs or queues|no starts"),
+    ],
+)
+def test_a_snapshot_without_jobs_or_time_is_an_error(
+    text: str, at: str | None, words: str, tmp_path: Path
+) -> None:
+    lines = text if at != "1000" else "\n".join(text.splitlines()[:2])
+    with pytest.raises(TraceError, match=words):
+        snapshot(file_of(tmp_path, lines), at=at)
+
+
+def test_sacct_has_running_and_pending_jobs(tmp_path: Path) -> None:
+    """7 runs since 10:00 for an hour; 8 is pending; 9 is the rest of an array, three tasks of it."""
+    common = "ann|lab|gpu|normal"
+    rows = [
+        f"6|{common}|COMPLETED|2024-01-01T09:00:00|2024-01-01T09:00:00|2024-01-01T09:00:00|2024-01-01T09:30:00|1800|60|1|4|"
+        "gres/gpu=1|gres/gpu=1",
+        f"7|{common}|RUNNING|2024-01-01T09:59:00|2024-01-01T09:59:00|2024-01-01T10:00:00|Unknown|3600|120|1|4|"
+        "gres/gpu=2|gres/gpu=2",
+        f"8|{common}|PENDING|2024-01-01T10:10:00|2024-01-01T10:10:00|Unknown|Unknown|0|120|1|4|gres/gpu=4|",
+        f"9_[3-4,8%2]|{common}|PENDING|2024-01-01T10:20:00|2024-01-01T10:20:00|Unknown|Unknown|0|30|1|4|gres/gpu=1|",
+        f"10|{common}|CANCELLED by 5|2024-01-01T10:30:00|2024-01-01T10:30:00|Unknown|2024-01-01T10:31:00|0|30|1|4|"
+        "gres/gpu=1|",
+    ]
+    found = snapshot(file_of(tmp_path, "\n".join([SLURM_HEADER, *rows, ""]), "sacct.txt"))
+    assert found.now_s == 7200  # 11:00, two hours after the first submission
+    assert found.running["job_id"].tolist() == ["7"]
+    assert found.queued["job_id"].tolist() == ["8", "9_3", "9_4", "9_8"]
+    assert found.queued["time_limit_s"].tolist() == [7200, 1800, 1800, 1800]
+    assert found.history["job_id"].tolist() == ["6"]
+
+
+def test_a_requeued_job_counts_once(tmp_path: Path) -> None:
+    """Its first attempt ended; its second one is pending."""
+    common = "ann|lab|gpu|normal"
+    first = "2024-01-01T09:00:00"
+    rows = [
+        f"6|{common}|NODE_FAIL|{first}|{first}|{first}|2024-01-01T09:30:00|1800|60|1|4|gres/gpu=1|gres/gpu=1",
+        f"6|{common}|PENDING|2024-01-01T09:30:00|2024-01-01T09:30:00|Unknown|Unknown|0|60|1|4|gres/gpu=1|",
+    ]
+    found = snapshot(file_of(tmp_path, "\n".join([SLURM_HEADER, *rows, ""]), "sacct.txt"))
+    assert found.queued["job_id"].tolist() == ["6"]
+    assert found.history.empty
+
+
+def test_helios_has_jobs_without_an_end(tmp_path: Path) -> None:
+    rows = [
+        "1,u,v,2,8,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:10:00,2020-04-01 01:00:00,3000,600",
+        "2,u,v,2,8,1,RUNNING,2020-04-01 00:20:00,2020-04-01 00:30:00,,,",
+        "3,u,v,2,8,1,PENDING,2020-04-01 00:40:00,,,,",
+        "4,u,v,2,8,1,CANCELLED,2020-04-01 00:40:00,,,,",
+    ]
+    found = snapshot(file_of(tmp_path, "\n".join([HELIOS_HEADER.strip(), *rows, ""])))
+    assert found.running["job_id"].tolist() == ["2"]
+    assert found.queued["job_id"].tolist() == ["3"]
+    assert found.history["job_id"].tolist() == ["1"]
+
+
+def test_a_log_of_18_numbers_has_unknown_waits_and_run_times(tmp_path: Path) -> None:
+    """Status -1: job 2 has waited 5 s and runs, job 3 has not started."""
+    rows = [
+        "1 0 0 50 2 -1 -1 2 60 -1 1 1 1 1 1 1 -1 -1",
+        "2 10 5 -1 2 -1 -1 2 60 -1 -1 1 1 1 1 1 -1 -1",
+        "3 20 -1 -1 -1 -1 -1 4 60 -1 -1 1 1 1 1 1 -1 -1",
+        "4 20 -1 -1 -1 -1 -1 4 60 -1 5 1 1 1 1 1 -1 -1",
+    ]
+    found = snapshot(file_of(tmp_path, "\n".join([*rows, ""]), "log.swf"))
+    assert found.running["logged_start_s"].tolist() == [15]
+    assert found.queued["num_gpus"].tolist() == [4]
+    assert found.history["job_id"].tolist() == ["1"]
+
+
+# squeue --json
+
+
+def squeue(folder: Path, *jobs: dict[str, Any], **fields: Any) -> Path:
+    return slurm_queue.squeue(folder / "squeue.json", *jobs, **fields)
+
+
+def test_squeue_tells_places_limits_and_priorities(tmp_path: Path) -> None:
+    pending = job(2, "PENDING", start_time=1_700_009_999, nice=number(5), priority=95)
+    found = snapshot(squeue(tmp_path, RUNS, pending, last_update=number(1_700_000_200)))
+    assert found.now_s == 1_700_000_200
+    assert found.running["job_id"].tolist() == ["1"]
+    assert found.queued["logged_start_s"].isna().all()  # Slurm's guess of a start is none
+    assert found.present["time_limit_s"].tolist() == [3600, 3600]
+    assert found.held["1"] == [("gpu01", 1, (3,)), ("gpu02", 1, (0,))]
+    assert found.priority == {"2": 100}
+
+
+def test_squeue_of_version_22_has_plain_numbers(tmp_path: Path) -> None:
+    plain = job(2, "PENDING", time_limit=30, priority=4_294_967_295)
+    found = snapshot(squeue(tmp_path, plain, job(3, "PENDING", time_limit=None)))
+    assert found.queued["time_limit_s"].tolist() == [1800, 1800]  # the longest one for a job without
+    assert found.priority == {"3": 100}
+    assert any("time of the file's last change" in note for note in found.notes)
+
+
+def test_jobs_that_wait_for_something_else_are_left_out(tmp_path: Path) -> None:
+    held = job(2, "PENDING", state_reason="JobHeldUser")
+    ended = job(3, ["COMPLETED"])
+    tasks = job(4, "PENDING", array_job_id=number(4), array_task_string="1-3%2")
+    found = snapshot(squeue(tmp_path, held, ended, tasks))
+    assert found.queued["job_id"].tolist() == ["4_1", "4_2", "4_3"]
+    assert any("JobHeldUser): 1" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "column"),
+    [
+        ({"job_state": "ASLEEP"}, "job_state"),
+        ({"submit_time": "yesterday"}, "submit_time"),
+        ({"job_id": None}, "job_id"),
+        ({"time_limit": True}, "time_limit"),
+        ({"array_job_id": 2, "array_task_string": "x-3"}, "array_task_string"),
+    ],
+)
+def test_a_bad_field_of_squeue_is_named(fields: dict[str, Any], column: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=column):
+        snapshot(squeue(tmp_path, job(2, "PENDING") | fields))
+
+
+def test_lists_of_hosts_and_tasks_are_expanded() -> None:
+    assert hosts("n[01-03,7],login,r1n[1-2]") == ["n01", "n02", "n03", "n7", "login", "r1n1", "r1n2"]
+    assert array_tasks("1-7:3,9%4") == ["1", "4", "7", "9"]
+    assert array_tasks("9-1") == array_tasks("a") == array_tasks("") == []
+
+
+def test_a_file_cut_in_the_middle_is_refused(tmp_path: Path) -> None:
+    text = squeue(tmp_path, RUNS).read_text()
+    with pytest.raises(TraceError):
+        snapshot(file_of(tmp_path, text[: len(text) // 2], "cut.json"))
+    assert np.isfinite(snapshot(file_of(tmp_path, text, "full.json")).now_s)

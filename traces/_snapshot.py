@@ -1,0 +1,138 @@
+"""Snapshots: which jobs run and which queue at a time, from a log or from `squeue --json`, and which have ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpu_cluster_gym.traces._log import File, Options
+from gpu_cluster_gym.traces._table import TraceError, quote
+from gpu_cluster_gym.traces._times import Clock, is_time
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpu_cluster_gym.traces._squeue import Held
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Jobs that run or queue at a time.
+
+    now_s: the time, on the clock of the tables
+    present: a job table sorted by submission; `logged_start_s` is NaN for a queued job, `duration_s` for every one
+    history: a job table of those that have ended, with `logged_start_s`; empty where the file has none
+    held: nodes and GPUs of running jobs by id, where the file has them
+    priority: of queued jobs by id with a nice value of 0, where the file has it
+    zero_s: the tables' time 0 in seconds since 1970, or on the log's own clock
+    notes: what was left out or changed, with counts
+    """
+
+    now_s: float
+    present: pd.DataFrame
+    history: pd.DataFrame
+    held: dict[str, list[Held]] = field(default_factory=dict)
+    priority: dict[str, float] = field(default_factory=dict)
+    zero_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def running(self) -> pd.DataFrame:
+        """The running jobs."""
+        return self.present[self.present["logged_start_s"].notna()]
+
+    @property
+    def queued(self) -> pd.DataFrame:
+        """The queued jobs."""
+        return self.present[self.present["logged_start_s"].isna()]
+
+
+def snapshot(
+    file: File,
+    name: str | None = None,
+    *,
+    columns: tuple[tuple[str, str], ...] = (),
+    time_zone: str | None = None,
+    at: str | None = None,
+) -> Snapshot:
+    """Return the snapshot in a file: the JSON of `squeue --json`, or a log with running and queued jobs.
+
+    name: format of the log; None for that which the file looks like
+    columns: pairs of a column of the job table and its heading in the file
+    time_zone: zone of times that have none; None for UTC
+    at: the time, as the log writes times; what the log has of later times is then hidden. None for the file's latest
+
+    TraceError for a malformed file, and where no job runs or queues then.
+    """
+    from gpu_cluster_gym.traces import _readers, _squeue
+    from gpu_cluster_gym.traces._delimited import head_of
+
+    if name is None and not columns and _squeue.looks_like(head_of(file)):
+        table, found, now_s = _squeue.read(file)
+        if at is not None:
+            raise TraceError(file, None, None, "--at with squeue --json", "no --at: it has one time alone")
+    else:
+        table = _readers.read(name, file, Options(columns, time_zone, unfinished=True))
+        found = _squeue.Queue({}, {})
+        now_s = _latest(table) if at is None else _moment(at, table, file, time_zone)
+    if "logged_start_s" not in table:
+        raise TraceError(file, None, None, "no starts of jobs", "a log with the starts of running jobs")
+    return replace(cut(table, now_s, file), held=found.held, priority=found.priority)
+
+
+def cut(table: pd.DataFrame, now_s: float, file: File = "job table") -> Snapshot:
+    """Return a snapshot of a job table at a time; run times and starts of later times are hidden.
+
+    table: with NaN for the start of a job that queues at its end, and for the run time of one that runs.
+    TraceError where no job runs or queues then.
+    """
+    notes = list(table.attrs.get("notes", ()))
+    start_s, end_s = table["logged_start_s"], table["logged_start_s"] + table["duration_s"]
+    ended, come = end_s <= now_s, table["submit_s"] <= now_s
+    present = table[come & ~ended]
+    if later := int((~come & ~ended).sum()):
+        notes.append(f"jobs submitted later than the snapshot, hidden: {later:,}")
+    if on_cpu := int((present["num_gpus"] == 0).sum()):
+        notes.append(f"jobs without GPUs left out of the snapshot: {on_cpu:,}")
+        present = present[present["num_gpus"] > 0]
+    if present.empty:
+        raise TraceError(
+            file, None, None, "no job that runs or queues", "some, or a time at which some did (--at TIME)"
+        )
+    hidden = np.where(start_s[present.index] <= now_s, start_s[present.index], np.nan)
+    present = present.assign(logged_start_s=hidden, duration_s=np.nan).reset_index(drop=True)
+    history = table[ended & (table["num_gpus"] > 0)].reset_index(drop=True)
+    for each in (present, history):
+        each.attrs = {"notes": [], "origin": table.attrs.get("origin", {})}
+    return Snapshot(now_s, present, history, zero_s=table.attrs.get("zero_s", 0.0), notes=tuple(notes))
+
+
+def _latest(table: pd.DataFrame) -> float:
+    """Return the latest time in the table of a log."""
+    found = [float(table.attrs.get("latest_s", -np.inf)), float(table["submit_s"].max())]
+    if "logged_start_s" in table:
+        ends = table["logged_start_s"] + table["duration_s"]
+        found += [float(each) for each in (table["logged_start_s"].max(), ends.max()) if np.isfinite(each)]
+    return max(found)
+
+
+def _moment(at: str, table: pd.DataFrame, file: File, time_zone: str | None) -> float:
+    """Return a time of the log's own clock on the clock of its table."""
+    if not is_time(at):
+        try:
+            number = float(at)
+        except ValueError:
+            number = np.nan
+        if not np.isfinite(number):
+            raise TraceError(
+                file, None, None, f"--at {quote(at)}", "a time like 2024-03-31T02:00, or seconds"
+            )
+        return number - float(table.attrs.get("zero_s", 0.0))
+    if "zero_s" not in table.attrs:
+        raise TraceError(
+            file, None, None, f"--at {quote(at)}", "seconds since the log's first submission, for its format"
+        )
+    seconds = Clock(time_zone).times([at], [0], "--at", file).early[0]
+    return float(seconds) - float(table.attrs["zero_s"])

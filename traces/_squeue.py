@@ -1,0 +1,250 @@
+"""Slurm's queue as `squeue --json` prints it, by data parsers v0.0.38 to v0.0.43 (Slurm 22.05 to 25.05).
+
+Numbers may be plain or objects {set, infinite, number}, and a state a word or a list of words. The start of a pending
+job is the scheduler's guess and is not read. Sources: the OpenAPI specifications of slurmrestd, and output of Slurm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gpu_cluster_gym.traces._json import Objects
+from gpu_cluster_gym.traces._log import NOTHING, File, Head
+from gpu_cluster_gym.traces._table import TraceError, check, quote, read_bytes
+from gpu_cluster_gym.traces.slurm import ENDED, QUEUED, RUNNING, array_tasks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BLOCKED = (
+    "Dependency",
+    "DependencyNeverSatisfied",
+    "JobHeldAdmin",
+    "JobHeldUser",
+    "BeginTime",
+    "JobArrayTaskLimit",
+)
+"""Reasons for which a pending job cannot start however free the cluster is."""
+MINUTE = 60.0
+_HOSTS = re.compile(r"([^,\[\]]+)(?:\[([\d,\-]+)\])?([^,\[\]]*)", re.ASCII)
+_GPUS = re.compile(r"gres/gpu(?::([^=,]+))?=(\d{1,6})", re.ASCII)
+_DETAIL = re.compile(r"gpu(?::[^:(]+)?:(\d{1,4})(?:\(IDX:([\d,\-]*)\))?", re.ASCII)
+_UPDATE = re.compile(
+    r'"last_update"\s*:\s*(?:(\d{1,12})|\{[^{}]*"number"\s*:\s*(\d{1,12})[^{}]*\})', re.ASCII
+)
+_MAX_HOSTS = 100_000
+NO_VALUE = (4_294_967_294, 4_294_967_295)
+"""Numbers by which Slurm says unset and unlimited."""
+
+
+class Held(NamedTuple):
+    """Part of a running job on a node.
+
+    node: name. num_gpus: how many GPUs. gpus: which ones, by their index on the node; empty where it is unknown.
+    """
+
+    node: str
+    num_gpus: int
+    gpus: tuple[int, ...]
+
+
+class Queue(NamedTuple):
+    """GPUs that running jobs hold, and priorities of queued ones without nice values, by id."""
+
+    held: dict[str, list[Held]]
+    priority: dict[str, float]
+
+
+def looks_like(head: Head) -> bool:
+    """Return whether a file begins like the output of `squeue --json`."""
+    text = head.text
+    return text.lstrip()[:1] == "{" and ('"slurm"' in text.casefold() or '"job_state"' in text)
+
+
+def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
+    """Return the job table, what else Slurm has, and the time of the snapshot, s since 1970.
+
+    TraceError for a malformed file.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    lines: list[int] = []
+    queue = Queue({}, {})
+    counts: Counter[str] = Counter()
+    for line, job in Objects(file, "job", items="jobs"):
+        for row in _rows(job, file, line, counts):
+            rows.append(row)
+            lines.append(line)
+            if np.isfinite(row["logged_start_s"]):
+                queue.held[row["job_id"]] = _held(job, row["num_gpus"])
+            elif np.isfinite(priority := _number(job, "priority", file, line, np.nan)):
+                queue.priority[row["job_id"]] = priority + _number(job, "nice", file, line, 0.0)
+    notes = [f"{what}: {number:,}" for what, number in counts.items()]
+    if not rows:
+        raise TraceError(file, None, None, f"no job that runs or queues ({'; '.join(notes)})", "at least one")
+    table = pd.DataFrame(rows)
+    now_s = _now(file, table, notes)
+    limit = table["time_limit_s"]
+    if limit.notna().any():
+        if limit.isna().any():
+            notes.append(f"jobs without a time limit, given the longest one: {int(limit.isna().sum()):,}")
+        limit = limit.fillna(limit.max())
+        table = table.assign(time_limit_s=limit, profiled_duration_s=limit, predictable_from=1.0)
+    else:
+        table = table.drop(columns="time_limit_s")
+    start_s = table["logged_start_s"].to_numpy(float)
+    checked = check(
+        table.assign(
+            logged_start_s=np.where(np.isfinite(start_s), start_s, table["submit_s"]), duration_s=1.0
+        ),
+        file=file,
+        line=lines,
+    )
+    starts = dict(zip(table["job_id"], start_s, strict=True))
+    checked["logged_start_s"] = [starts[each] for each in checked["job_id"]]
+    checked["duration_s"] = np.nan
+    checked.attrs["notes"] = ["read as the output of squeue --json", *notes, *checked.attrs["notes"]]
+    return checked, queue, now_s
+
+
+def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> list[dict[str, Any]]:
+    """Return the rows of a job: one, none where it cannot run, or one for each pending task of an array."""
+
+    def number(name: str, usual: float = np.nan) -> float:
+        return _number(job, name, file, line, usual)
+
+    state = _state(job, file, line)
+    if state in ENDED:
+        counts["jobs left out, ended"] += 1
+        return []
+    running = state in RUNNING
+    reason = str(job.get("state_reason") or "")
+    if not running and reason in BLOCKED:
+        counts[f"jobs left out, which wait for something else than the cluster ({reason})"] += 1
+        return []
+    tres = str(job.get("tres_alloc_str" if running else "tres_req_str") or job.get("tres_req_str") or "")
+    gpus = _gpus(tres)
+    start_s, submit_s = number("start_time"), number("submit_time")
+    if not np.isfinite(submit_s) or (running and not np.isfinite(start_s)):
+        name = "start_time" if np.isfinite(submit_s) else "submit_time"
+        raise TraceError(file, line, name, quote(job.get(name)), "seconds since 1970")
+    eligible_s = number("eligible_time")
+    if np.isfinite(eligible_s) and eligible_s > submit_s and not (running and eligible_s > start_s):
+        submit_s = eligible_s
+    row = {
+        "submit_s": min(submit_s, start_s) if running else submit_s,
+        "num_gpus": gpus,
+        "kind": "gpu" if gpus else "cpu",
+        "logged_start_s": start_s if running else np.nan,
+        "time_limit_s": MINUTE * number("time_limit") or np.nan,
+        "user": str(job.get("user_name") or job.get("user_id") or NOTHING),
+        "tenant": str(job.get("account") or NOTHING),
+        "partition": str(job.get("partition") or NOTHING),
+        "qos": str(job.get("qos") or NOTHING),
+        "status": state,
+    }
+    return [{"job_id": name, **row} for name in _ids(job, file, line, number)]
+
+
+def _ids(job: dict[str, Any], file: File, line: int, number: Any) -> list[str]:
+    """Return the id of a job as Slurm writes it, and those of the pending tasks of an array."""
+    own, array = number("job_id"), number("array_job_id", 0)
+    if not np.isfinite(own):
+        raise TraceError(file, line, "job_id", quote(job.get("job_id")), "a number")
+    if not array:
+        return [f"{own:.0f}"]
+    if rest := str(job.get("array_task_string") or ""):
+        if not (tasks := array_tasks(rest)):
+            raise TraceError(file, line, "array_task_string", quote(rest), "tasks like 3-9%2")
+        return [f"{array:.0f}_{task}" for task in tasks]
+    task = number("array_task_id")
+    return [f"{array:.0f}_{task:.0f}" if np.isfinite(task) else f"{own:.0f}"]
+
+
+def _number(job: dict[str, Any], name: str, file: File, line: int, usual: float) -> float:
+    """Return a number, plain or as {set, infinite, number}; `usual` where it is not set or infinite."""
+    found = job.get(name)
+    if isinstance(found, dict):
+        if not found.get("set", True) or found.get("infinite", False):
+            return usual
+        found = found.get("number")
+    if found is None or found in NO_VALUE:
+        return usual
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1e12:
+        raise TraceError(file, line, name, quote(found), "a number")
+    return float(found)
+
+
+def _state(job: dict[str, Any], file: File, line: int) -> str:
+    """Return the state of a job, the first word of those it has that is known."""
+    found = job.get("job_state")
+    words = [str(each) for each in (found if isinstance(found, list) else [found])]
+    for word in words:
+        if word in (*RUNNING, *QUEUED, *ENDED):
+            return word
+    raise TraceError(file, line, "job_state", quote(found), "a state of a job, like PENDING")
+
+
+def _gpus(tres: str) -> int:
+    """Return the GPUs in a text like cpu=8,gres/gpu=2,gres/gpu:a100=2, of which those of a type are the same ones."""
+    total = typed = 0
+    for kind, count in _GPUS.findall(tres):
+        if kind:
+            typed += int(count)
+        else:
+            total += int(count)
+    return max(total, typed)
+
+
+def _held(job: dict[str, Any], gpus: int) -> list[Held]:
+    """Return what a running job holds of each node; empty where that is not in the file."""
+    nodes = hosts(str(job.get("nodes") or ""))
+    detail = job.get("gres_detail") or []
+    found = [_DETAIL.match(str(each)) for each in detail]
+    if nodes and len(found) == len(nodes) and all(found):
+        held = [
+            Held(node, int(each[1]), _indices(each[2] or ""))
+            for node, each in zip(nodes, found, strict=True)
+            if each
+        ]
+    elif nodes and gpus % len(nodes) == 0:
+        held = [Held(node, gpus // len(nodes), ()) for node in nodes]
+    else:
+        return []
+    return held if sum(each.num_gpus for each in held) == gpus else []
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in array_tasks(text)) if text else ()
+
+
+def hosts(text: str) -> list[str]:
+    """Return the names in a list of hosts like n[01-03,7],login."""
+    names: list[str] = []
+    for before, numbers, after in _HOSTS.findall(text):
+        if not numbers:
+            names.append(before + after)
+            continue
+        for part in numbers.split(","):
+            low, _, high = part.partition("-")
+            if not low or int(high or low) - int(low) > _MAX_HOSTS:
+                return []
+            names += [f"{before}{each:0{len(low)}d}{after}" for each in range(int(low), int(high or low) + 1)]
+    return names
+
+
+def _now(file: File, table: pd.DataFrame, notes: list[str]) -> float:
+    """Return when the file was written: as Slurm says, else by the file's own time, with a note."""
+    times = table[["submit_s", "logged_start_s"]].to_numpy(float)
+    latest = float(np.nanmax(times))
+    if said := _UPDATE.search(read_bytes(file).decode("utf-8")):
+        return max(float(said[1] or said[2]), latest)
+    written = Path(file).stat().st_mtime
+    notes.append("squeue does not say when it was called: the time of the file's last change is taken")
+    return max(written, latest)

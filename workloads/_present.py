@@ -1,0 +1,277 @@
+"""The state of a cluster at a snapshot: an episode at that time, with its running and its queued jobs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.cluster import cluster as cluster_of
+from gpu_cluster_gym.simulator.policy import Placement
+from gpu_cluster_gym.traces import Snapshot
+from gpu_cluster_gym.workloads._scenario import Scenario
+from gpu_cluster_gym.workloads._workload import filled, prepare
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpu_cluster_gym.simulator.episode import Episode
+
+SHORTEST_REST_S = 1.0
+"""Run time left to a running job, at least."""
+KEPT = ("job_id", "submit_s", "num_gpus", "user", "tenant")
+
+
+@dataclass(frozen=True)
+class Present:
+    """Jobs that run or queue now, on a cluster.
+
+    table: the jobs that the cluster can hold, sorted by submission, with `logged_start_s` (NaN for a queued job) and
+        the `limit_s` that policies see as the estimate
+    jobs: the same as an array of JOB; their run times are not known, and stand for nothing
+    places: GPUs of each running job, None for a queued one
+    now_s: the time
+    cluster: the machines
+    scenario: rules that hold for every policy
+    notes: what was left out or assumed
+    history: job table of finished jobs that the cluster can hold
+    past: the same as an array of JOB
+    """
+
+    table: pd.DataFrame
+    jobs: np.ndarray
+    places: tuple[tuple[int, ...] | None, ...]
+    now_s: float
+    cluster: Cluster
+    scenario: Scenario
+    notes: tuple[str, ...]
+    history: pd.DataFrame
+    past: np.ndarray
+
+    @property
+    def start_s(self) -> np.ndarray:
+        """Start of each job, NaN for a queued one."""
+        found: np.ndarray = self.table["logged_start_s"].to_numpy(float)
+        return found
+
+    @property
+    def queued(self) -> np.ndarray:
+        """Indices of the queued jobs."""
+        return np.flatnonzero(np.isnan(self.start_s))
+
+    def episode(
+        self, duration_s: np.ndarray | None = None, later: np.ndarray | None = None, *, seed: int = 0
+    ) -> Episode:
+        """Return an episode whose next instant is now: running jobs hold their GPUs, and nothing else has started.
+
+        duration_s: run time of each job, beyond now for a running one; None for their limits, where nothing is run.
+        later: an array of JOB of jobs that arrive later, sorted by submission.
+        """
+        from gpu_cluster_gym.simulator.episode import Episode
+        from gpu_cluster_gym.simulator.kernel import calls
+        from gpu_cluster_gym.simulator.source import seat_of
+
+        jobs = self.jobs.copy()
+        run_s = self.table["limit_s"].to_numpy(float) if duration_s is None else duration_s
+        start_s = self.start_s
+        ran_s = np.nan_to_num(self.now_s - start_s)
+        jobs["duration_s"] = np.where(ran_s > 0, np.maximum(run_s, ran_s + SHORTEST_REST_S), run_s)
+        if later is not None and len(later):
+            jobs = np.concatenate([jobs, later])
+        episode = Episode(
+            jobs,
+            self.cluster,
+            placement=self.scenario.placement,
+            discipline=self.scenario.discipline,
+            tick_s=self.scenario.tick,
+            seed=seed,
+        )
+        for job in np.argsort(start_s, kind="stable")[: int(np.isfinite(start_s).sum())].tolist():
+            _pass_until(episode, float(start_s[job]))
+            calls.advance(episode.states, 0, episode.jobs)
+            gpus = self.places[job]
+            assert gpus is not None, "a running job has a place"
+            calls.start_as(episode.states, 0, episode.jobs, job, seat_of(Placement(gpus)))
+        _pass_until(episode, self.now_s)
+        return episode
+
+
+def present(snapshot: Snapshot, scenario: Scenario, *, history: pd.DataFrame | None = None) -> Present:
+    """Return the jobs of a snapshot on the scenario's cluster, with time limits as estimates.
+
+    history: finished jobs, on any clock; by default those of the snapshot's own file.
+    ValueError where the running jobs hold more GPUs than the cluster has.
+    """
+    machines = cluster_of(scenario.cluster_name)
+    history = snapshot.history if history is None else history
+    now, notes = snapshot.present, list(snapshot.notes)
+    now, gone = _that_fit(now, machines, now["logged_start_s"].notna())
+    if gone:
+        notes.append(f"jobs wider than {machines.name} ({machines.num_gpus:,} GPUs) left out: {gone:,}")
+    past, wide = _that_fit(history, machines)
+    if wide:
+        notes.append(f"jobs of the history wider than {machines.name} left out: {wide:,}")
+    limit_s, past_limit_s, about = _limits(now, past, snapshot.now_s)
+    notes += about
+    now = now.assign(limit_s=limit_s)
+    places, about = places_of(now, snapshot.held, machines)
+    notes += about
+    jobs, past_jobs = _arrays(now, past.assign(limit_s=past_limit_s), scenario)
+    return Present(now, jobs, places, snapshot.now_s, machines, scenario, tuple(notes), past, past_jobs)
+
+
+def _that_fit(
+    table: pd.DataFrame, machines: Cluster, running: pd.Series | bool = False
+) -> tuple[pd.DataFrame, int]:
+    """Return the jobs that are not wider than the cluster, running ones in any case, and the number of others."""
+    fits = ((table["num_gpus"] <= machines.num_gpus) | running).to_numpy(bool)
+    return table[fits].reset_index(drop=True), int((~fits).sum())
+
+
+def _limits(now: pd.DataFrame, past: pd.DataFrame, now_s: float) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Return the time limits of present and past jobs, and notes; without any, one that no job has exceeded."""
+    if "time_limit_s" in now:
+        longest = float(now["time_limit_s"].max())
+        before = (
+            past["time_limit_s"].to_numpy(float) if "time_limit_s" in past else np.full(len(past), longest)
+        )
+        return now["time_limit_s"].to_numpy(float), before, []
+    ran_s = (now_s - now["logged_start_s"]).max(skipna=True)
+    times = [float(each) for each in (ran_s, past["duration_s"].max() if len(past) else np.nan) if each > 0]
+    if not times:
+        raise ValueError(
+            "the snapshot has no time limits and no finished jobs, so that nothing is known of run times: name a "
+            "log of finished jobs by --history"
+        )
+    longest = max(times)
+    note = f"no time limits: every job is given the longest run time known, {longest:,.0f} s, as its limit"
+    return np.full(len(now), longest), np.full(len(past), longest), [note]
+
+
+def _arrays(now: pd.DataFrame, past: pd.DataFrame, scenario: Scenario) -> tuple[np.ndarray, np.ndarray]:
+    """Return the present and the past jobs as arrays of JOB; equal users have equal numbers in both."""
+    import pandas as pd
+
+    both = []
+    for number, table in enumerate((past, now)):
+        columns = {name: table[name] for name in KEPT if name in table} | {
+            "job_id": [f"{number}.{row}" for row in range(len(table))],
+            "duration_s": table["duration_s"].fillna(1.0),
+            "profiled_duration_s": table["limit_s"],
+            "predicted_duration_s": table["limit_s"],
+            "predictable_from": 1.0,
+            "submit_s": (2.0 * number + np.arange(len(table)) / max(len(table), 1)),  # keeps the order
+        }
+        both.append(pd.DataFrame(columns))
+    shared = [name for name in both[1] if name in both[0] or not len(both[0])]
+    table = pd.concat([each[shared] for each in both if len(each)], ignore_index=True)
+    table.attrs = {"notes": [], "origin": {}}
+    work = prepare(filled(table, scenario, seed=scenario.seed), scenario)
+    jobs, past_jobs = work.jobs[len(past) :].copy(), work.jobs[: len(past)].copy()
+    jobs["submit_s"], past_jobs["submit_s"] = now["submit_s"], past["submit_s"]
+    return jobs, past_jobs
+
+
+def places_of(
+    table: pd.DataFrame, held: Mapping[str, Sequence[tuple[str, int, tuple[int, ...]]]], machines: Cluster
+) -> tuple[tuple[tuple[int, ...] | None, ...], list[str]]:
+    """Return the GPUs of each running job, None for a queued one, and notes.
+
+    held: node, number of GPUs and their indices on the node for each part of a job, by its id. A job whose nodes are
+    not known is put on as few nodes as are free, the widest first.
+    ValueError where there are not enough GPUs.
+    """
+    first = np.cumsum((0, *machines.node_gpus)).tolist()
+    free = [list(range(first[node], first[node + 1])) for node in range(machines.num_nodes)]
+    runs = table["logged_start_s"].notna().to_numpy(bool)
+    width, ids = table["num_gpus"].to_numpy(int), table["job_id"].to_numpy()
+    if (asked := int(width[runs].sum())) > machines.num_gpus:
+        raise ValueError(
+            f"the running jobs hold {asked:,} GPUs, and {machines.name} has {machines.num_gpus:,}: name the "
+            "snapshot's cluster by --cluster (an export of only one of its partitions needs the nodes of this one)"
+        )
+    places: list[tuple[int, ...] | None] = [None] * len(table)
+    number = _numbers(held, machines)
+    left = []
+    for job in np.flatnonzero(runs).tolist():
+        parts = [(number.get(node, -1), count, gpus) for node, count, gpus in held.get(ids[job], ())]
+        places[job] = _named_place(parts, free, first)
+        if places[job] is None:
+            left.append(job)
+    for job in sorted(left, key=lambda job: -width[job]):
+        places[job] = _any_place(int(width[job]), free)
+    if not left:
+        return tuple(places), []
+    why = "the snapshot does not say where, or names other nodes than the cluster has"
+    return tuple(places), [f"running jobs put on as few nodes as are free, since {why}: {len(left):,}"]
+
+
+def _numbers(
+    held: Mapping[str, Sequence[tuple[str, int, tuple[int, ...]]]], machines: Cluster
+) -> dict[str, int]:
+    """Return the index of each named node: by the cluster's names, or on equal nodes in the order of names."""
+    if machines.node_names:
+        return {name: node for node, name in enumerate(machines.node_names)}
+    names = sorted({part[0] for parts in held.values() for part in parts}, key=_natural)
+    if len(names) > machines.num_nodes or len({*machines.node_gpus}) > 1:
+        return {}
+    return {name: node for node, name in enumerate(names)}
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    return [
+        (not part.isdigit(), int(part) if part.isdigit() else 0, part)
+        for part in re.findall(r"\d+|\D+", name)
+    ]
+
+
+def _named_place(
+    parts: Sequence[tuple[int, int, tuple[int, ...]]], free: list[list[int]], first: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Take the GPUs that a job is known to hold and return them; None where they are not known or not free."""
+    if not parts or any(node < 0 for node, _, _ in parts):
+        return None
+    taken: list[int] = []
+    for node, count, gpus in parts:
+        own = [first[node] + each for each in gpus] if len(gpus) == count else free[node][:count]
+        if len(own) < count or not {*own} <= {*free[node]}:
+            return None
+        taken += own
+    if max(Counter(taken).values()) > 1:
+        return None
+    for node in {node for node, _, _ in parts}:
+        free[node] = [gpu for gpu in free[node] if gpu not in {*taken}]
+    return tuple(taken)
+
+
+def _any_place(width: int, free: list[list[int]]) -> tuple[int, ...]:
+    """Take GPUs on as few nodes as possible, those with the fewest free ones that suffice, and return them."""
+    taken: list[int] = []
+    while width > len(taken):
+        rest = width - len(taken)
+        fitting = [node for node in range(len(free)) if len(free[node]) >= rest]
+        node = (
+            min(fitting, key=lambda node: len(free[node]))
+            if fitting
+            else max(range(len(free)), key=lambda node: len(free[node]))
+        )
+        taken += free[node][:rest]
+        free[node] = free[node][rest:]
+    return tuple(taken)
+
+
+def _pass_until(episode: Episode, time_s: float) -> None:
+    """Let jobs arrive until a time, which is then the next instant."""
+    from gpu_cluster_gym.simulator.kernel import calls
+
+    state = episode.state
+    while calls.next_event(episode.states, 0, episode.jobs) < time_s:
+        calls.advance_past_ticks(episode.states, 0, episode.jobs)
+    if state.clock < time_s:
+        state.present_seconds += (time_s - state.clock) * (state.num_arrived - state.num_done)
+    state.clock = state.wake = time_s
