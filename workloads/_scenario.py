@@ -146,7 +146,8 @@ class Rules:
     """Zone of times in the log that have none, such as Europe/Berlin; default: UTC."""
     cluster: str | None = None
     """NxG (nodes x GPUs), with details as in 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; or a CSV of nodes.
-    Default: 8x8; philly if --full-trace replays the trace philly."""
+    Default: that of the workload; 8x8 for windows of a number of jobs; philly if --full-trace replays the trace
+    philly."""
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
     """Rule that chooses a node; pooled ignores node borders."""
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
@@ -159,11 +160,11 @@ class Rules:
     """What tenants may do beyond their quotas: none: nothing; idle: use GPUs that no other tenant claims; reclaim: the
     same, until others need their guaranteed GPUs and take them back by preemption."""
     physics: str | None = choice(None, expected=parts_expected)
-    """Simulated effects: standard (all that concern jobs on GPUs; the default of generated jobs), measured (those for
-    which a log holds all figures, so that nothing is drawn; the default with --trace-file), exclusive (the classic
-    problem: memory, preemption, estimates), all, none, or a list joined by commas of measured, memory, preemption,
-    estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types, failures, startup, links, exchange,
-    profiles."""
+    """Simulated effects: standard (all that concern jobs on GPUs; the default for windows of a number of generated
+    jobs), measured (those for which a log holds all figures, so that nothing is drawn; the default with --trace-file),
+    exclusive (the classic problem: memory, preemption, estimates; that of philly), all, none, or a list joined by
+    commas of measured, memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic,
+    gpu_types, failures, startup, links, exchange, profiles."""
     jobs: int = choice(512, least=1)
     """Number of consecutive jobs in a window from an empty cluster; with --full-trace, number of jobs to generate; of
     a steady window, about how many arrive after its first days: the action steer decides each time after `jobs` /
