@@ -460,7 +460,7 @@ function lifeOf(win, side, job) {
 function phaseText(win, side, seg, earlier, lasts, gpus) {
   const place = side.place[seg], before = seg > side.first[side.job[seg]] ? side.phase[seg - 1] : null;
   switch (side.phase[seg]) {
-    case QUEUED: return `${before === null ? "waits" : "waits again"} ${lasts}`;
+    case QUEUED: return `${before === null ? "waits" : "waits again"} ${lasts}${overtaken(win, side, seg)}`;
     case RESERVED: return `waits ${lasts} for the GPUs reserved for it`;
     case RESTARTING: return `failed; restarts after ${lasts}`;
     case LOADING: return `loads ${lasts} on ${placeText(gpus)}`;
@@ -519,6 +519,18 @@ function termText(term, value, win) {
   if (term.endsWith(", job")) return `${term.slice(0, -5)} ${win.jobs.id[value] ?? "?"}`;
   if (!term.endsWith(", s")) return `${value} ${term}`;
   return `${term.slice(0, -3)} ${value === null ? "unbounded" : durationText(value)}`;
+}
+function overtaken(win, side, seg) { // jobs submitted later that first got GPUs while this one waited
+  let count = 0;
+  for (let job = side.job[seg] + 1; job < win.jobs.id.length && win.jobs.submit[job] < side.to[seg]; job++) {
+    const first = firstStart(side, job);
+    count += win.jobs.gpus[job] > 0 && first >= side.from[seg] && first < side.to[seg];
+  }
+  return count ? `; meanwhile ${count.toLocaleString("en")} job${count > 1 ? "s" : ""} submitted later started` : "";
+}
+function firstStart(side, job) {
+  for (let seg = side.first[job]; seg < side.first[job + 1]; seg++) if (!isWaiting(side.phase[seg])) return side.from[seg];
+  return Infinity;
 }
 function moveIntoRange(time) {
   const [from, to] = replay.range;
