@@ -179,7 +179,7 @@ def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
                 text(each["rule"]),
                 text(each["keys"]),
                 _rounded(key),
-                *(each[field] for field in ("place", "count", "skipped")),
+                *(each[field] for field in ("place", "ranked", "skipped")),
                 *(ranked(each.get(field, [])) for field in ("earlier", "later")),
                 next(iter(ranked([each["cause"]] if each.get("cause") else [])), 0),
                 terms,

@@ -34,7 +34,7 @@ class Reason(NamedTuple):
     """What a policy compared when it chose an action.
 
     rule: how it chooses, in a sentence. keys: what the keys are, with their unit.
-    own: the job that the action is about. place: its place in the order, from 1. count: jobs in the order.
+    own: the job that the action is about. place: its place in the order, from 1. ranked: jobs in the order.
     skipped: queued jobs earlier in the order that do not start at this instant, of which `earlier` are the first.
     later: the next queued jobs in the order that do not start at this instant.
     cause: of a pause, the job for which it is made, where one can be named.
@@ -45,7 +45,7 @@ class Reason(NamedTuple):
     keys: str
     own: Ranked
     place: int
-    count: int
+    ranked: int
     skipped: int = 0
     earlier: tuple[Ranked, ...] = ()
     later: tuple[Ranked, ...] = ()

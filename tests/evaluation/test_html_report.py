@@ -404,7 +404,7 @@ def test_ten_random_decisions_are_explained_as_recorded(page: Browser, folder: P
                 parts = [f"Why: for job {found['cause'][0]}", own]
             else:
                 where = "first" if found["place"] == 1 else f"number {found['place']}"
-                parts = [f"Why: {where} of {found['count']} by ", own]
+                parts = [f"Why: {where} of {found['ranked']} by ", own]
                 parts += [f"{name} (" for name, _ in (*found.get("earlier", ()), *found.get("later", ()))]
             assert any(all(part in line for part in parts) for line in told), (parts, told)
 

@@ -160,7 +160,7 @@ def test_reasons_of_rankings_are_their_rules(name: str, seed: int, place: Path) 
         keys = {other: key(name, first, other) for other in among}
         order = sorted(among, key=lambda other: (keys[other], other))
         assert reason.own.key == pytest.approx(keys[job], rel=1e-9)
-        assert (reason.place, reason.count) == (order.index(job) + 1, len(order))
+        assert (reason.place, reason.ranked) == (order.index(job) + 1, len(order))
         waits = [other for other in order if other in first.queue and other not in each.starts]
         before = [other for other in waits if order.index(other) < order.index(job)]
         after = [other for other in waits if order.index(other) > order.index(job)]
@@ -174,9 +174,9 @@ def test_reasons_of_rankings_are_their_rules(name: str, seed: int, place: Path) 
         if rule.preempt == "never" and isinstance(each.action, Start):
             assert job in each.fits
             assert not before or name != "fifo_strict"
-            for other in set(before) & each.fits:  # EASY: it would end too late for the head
+            for late in set(before) & each.fits:  # EASY: it would end too late for the head
                 assert name == "easy"
-                assert each.columns["estimate_s"][other] > reason.terms[1][1]
+                assert each.columns["estimate_s"][late] > reason.terms[1][1]
 
 
 def ids(ranked: tuple[Ranked, ...]) -> list[int]:
