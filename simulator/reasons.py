@@ -31,7 +31,7 @@ class Ranked(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """What a policy compared when it chose an action.
+    """Comparison behind an action of a policy.
 
     rule: how it chooses, in a sentence. keys: what the keys are, with their unit.
     own: the job that the action is about. place: its place in the order, from 1. ranked: jobs in the order.
