@@ -20,15 +20,38 @@ for the pause. If pausing is free, the order alone decides, as in SRTF; this lim
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from gpu_cluster_gym.simulator import search
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
+from gpu_cluster_gym.simulator.reasons import Ranked, Reason, in_order
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import Jobs, View
+
+RULE = (
+    "Queued jobs start in this order where they fit; the first that does not fit displaces running jobs with more "
+    "remaining time if its net gain exceeds the margin."
+)
+KEYS = "remaining and loading time, s"
+
+
+class Weighed(NamedTuple):
+    """Comparison by which a blocked job displaces running jobs: its queue in order, their remaining times, terms."""
+
+    job: int
+    order: np.ndarray
+    remaining_s: dict[int, float]
+    terms: tuple[tuple[str, float], ...]
+
+
+class Benefit(NamedTuple):
+    """Net gain of a displacement before the charge to the queue, s, and the terms it is made of."""
+
+    seconds: float
+    terms: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass
@@ -48,6 +71,8 @@ class Xion:
         self._instant = -1
         self._displaced: list[int] = []  # jobs preempted at this instant, which do not start again at once
         self._moves: list[Action] = []  # pending actions, in reverse order
+        self._terms: tuple[tuple[str, float], ...] = ()  # of the comparison made last
+        self._weighed: Weighed | None = None  # of the displacement that is being carried out
 
     def __call__(self, view: "View") -> Action:
         """Start jobs that fit in order, then displace running jobs if it pays, else wait."""
@@ -56,12 +81,28 @@ class Xion:
             self._displaced = []
         if self._moves:
             return self._moves.pop()
+        self._weighed = None
         queue = np.setdiff1d(view.queue, self._displaced) if self._displaced else view.queue
         if not len(queue):
             return Wait()
         if search.may_any_start(view) and (start := view.start_first(search.by_effort(view, queue))):
             return start
         return self._displace(view, queue)
+
+    def reason(self, view: "View", action: Action) -> Reason | None:
+        """Return the order of the queue at a start, and what was compared for a displacement."""
+        weighed = self._weighed
+        if isinstance(action, Preempt) and weighed:
+            cause = Ranked(weighed.job, float(search.efforts(view, [weighed.job])[0]))
+            own = Ranked(action.job, weighed.remaining_s[action.job])
+            return Reason(RULE, "remaining time, s", own, 0, 0, cause=cause, terms=weighed.terms)
+        if not isinstance(action, Start):
+            return None
+        queue = np.setdiff1d(view.queue, self._displaced)
+        order = weighed.order if weighed else search.by_effort(view, queue)
+        key = search.efforts(view, order)
+        terms = weighed.terms if weighed else ()
+        return in_order(RULE, KEYS, action.job, order, key, lambda job: job != action.job, terms=terms)
 
     def _displace(self, view: "View", queue: np.ndarray) -> Action:
         """Preempt the cheapest victims for the first blocked job of a tenant if that pays, else wait."""
@@ -71,6 +112,8 @@ class Xion:
                 continue
             if room := self._worthwhile(view, blocked, own):
                 self._displaced += room.victims
+                left_s = dict(zip(room.victims, view.jobs_of(room.victims).remaining_s.tolist(), strict=True))
+                self._weighed = Weighed(blocked.job, search.by_effort(view, own), left_s, self._terms)
                 # pause the victims first: they are popped from the end
                 self._moves = [Start(blocked.job, Placement(room.gpus)), *map(Preempt, room.victims)]
                 return self._moves.pop()
@@ -90,26 +133,44 @@ class Xion:
         room = search.room_for(view, job, able, cost)
         if room is None or not room.victims:
             return None  # no set of victims is enough, or the job lacks something other than GPUs
-        benefit = self._benefit(view, view.jobs_of(room.victims), effort, wait)
+        benefit, terms = self._benefit(view.jobs_of(room.victims), effort, wait)
+        self._terms = terms
         if np.isinf(benefit):
             return room
+        charge = 0.0
         if self.count_queue:
             # each other queued job that could use the GPUs waits for the overhead's share of the cluster
             queued = view.jobs_of(queue[view.jobs.num_gpus[queue] > 0])
             others = np.count_nonzero(queued.profiled_memory_gib <= room.memory_gib) - 1
-            benefit -= others * cost[room.victims].sum() / len(view.gpus.first_owner)
-        return room if benefit > self.margin_s else None
+            charge = float(others * cost[room.victims].sum() / len(view.gpus.first_owner))
+        net = benefit - charge
+        self._terms = (
+            *terms,
+            ("charge to other queued jobs, s", charge),
+            ("net gain, s", net),
+            ("margin that it must exceed, s", self.margin_s),
+        )
+        return room if net > self.margin_s else None
 
-    def _benefit(self, view: "View", victims: "Jobs", effort: float, wait: float) -> float:
-        """Return the net gain in seconds of a start in place of these victims; infinite if pausing them is free."""
+    def _benefit(self, victims: "Jobs", effort: float, wait: float) -> Benefit:
+        """Return the net gain of a start in place of these victims; infinite if pausing them is free."""
         overhead = victims.pause_s + victims.load_s
         if not overhead.any():
-            return np.inf
+            return Benefit(np.inf, (("overhead of the jobs to pause, s", 0.0),))
         if self.rule == "gap":
-            return float(victims.remaining_s.mean() - (effort + overhead).sum())
+            mean, least = float(victims.remaining_s.mean()), float((effort + overhead).sum())
+            terms = (
+                ("mean remaining time of the jobs to pause, s", mean),
+                ("sum that it must exceed, s", least),
+            )
+            return Benefit(mean - least, terms)
         pause = victims.pause_s.max()  # t_p: the start waits for the slowest victim
-        # gain - loss = (t_w - t_p) - sum over V of (t_p + E_j + L)
-        return float(wait - pause - (pause + effort + victims.load_s).sum())
+        gain, loss = float(wait - pause), float((pause + effort + victims.load_s).sum())
+        terms = (
+            ("its wait for natural ends less the slowest pause, s", gain),
+            ("loss of the jobs to pause, s", loss),
+        )
+        return Benefit(gain - loss, terms)
 
 
 policy = Xion

@@ -18,6 +18,10 @@ function durationText(seconds) {
   if (whole < 86400) return `${sign}${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
   return `${sign}${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
 }
+function briefText(seconds) { // to three digits, in the largest unit
+  const [unit, size] = unitOf(Math.max(seconds, 1));
+  return `${+(seconds / size).toPrecision(3)} ${{ days: "d", hours: "h", minutes: "min", s: "s" }[unit]}`;
+}
 
 // Drawing.
 function element(name, attributes = {}, parent = null, text = null) {

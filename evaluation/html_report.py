@@ -205,10 +205,9 @@ def _curve(jobs: pd.DataFrame, column: str) -> list[list[float]]:
 
 def _timeline_note() -> str:
     return (
-        f"The window of the replay, up to its last decision; each step is the mean over 1/{run_tables.TIMELINE_BINS} "
-        "of that time. Busy: the GPUs of running jobs, each times the job's speed relative to that with plenty of "
-        "cores, alone and in one place. A shared GPU counts for each co-located job, so busy can exceed the cluster's "
-        "GPUs (dashed)."
+        f"The window and the time of the replay; each step is the mean over 1/{run_tables.TIMELINE_BINS} of that time. "
+        "Busy: the GPUs of running jobs, each times the job's speed relative to that with plenty of cores, alone and "
+        "in one place. A shared GPU counts for each co-located job, so busy can exceed the cluster's GPUs (dashed)."
     )
 
 

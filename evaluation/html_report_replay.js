@@ -455,12 +455,12 @@ function lifeOf(win, side, job) {
     if (why) item.append(made("span", { className: "why", textContent: why }));
     list.append(item);
   });
-  return made("div", {}, made("h3", { textContent: side.policy }), list);
+  return made("div", {}, made("h3", { textContent: side.policy }), made("p", { className: "small", textContent: ruleText(win, side, job) }), list);
 }
 function phaseText(win, side, seg, earlier, lasts, gpus) {
   const place = side.place[seg], before = seg > side.first[side.job[seg]] ? side.phase[seg - 1] : null;
   switch (side.phase[seg]) {
-    case QUEUED: return `${before === null ? "waits" : "waits again"} ${lasts}`;
+    case QUEUED: return `${before === null ? "waits" : "waits again"} ${lasts}${overtaken(win, side, seg)}`;
     case RESERVED: return `waits ${lasts} for the GPUs reserved for it`;
     case RESTARTING: return `failed; restarts after ${lasts}`;
     case LOADING: return `loads ${lasts} on ${placeText(gpus)}`;
@@ -474,7 +474,64 @@ function phaseText(win, side, seg, earlier, lasts, gpus) {
   else if (before === RUNNING && earlier !== place) what = `has ${+cores.toFixed(2)} cores${gpus.length ? " per GPU" : ""} now, `;
   return `${what}runs ${lasts}${shared}`;
 }
-function whyText() { return null; }
+
+// Why a policy started or paused a job, as evaluation/replay.py's `why` lists it.
+const START = 0, PAUSE = 1;
+function reasonsOf(win, policy) {
+  const own = win.policies[policy];
+  if (own.why && !own.reasons) own.reasons = new Map(own.why.rows.map((row) => [`${row[2]} ${row[1]} ${row[0]}`, row]));
+  return own.reasons;
+}
+function ruleText(win, side, job) {
+  const own = win.policies[side.policy];
+  if (!own.why) return "This policy gives no reasons for its decisions.";
+  const row = own.why.rows.find((each) => each[2] === job && each[1] === START) || own.why.rows.find((each) => each[1] === START);
+  return row ? `Rule: order by ${own.why.texts[row[4]].replace(/, s$/, "")}, smallest first. ${own.why.texts[row[3]]}` : "";
+}
+function whyText(win, side, seg) {
+  const reasons = reasonsOf(win, side.policy), job = side.job[seg], before = seg > side.first[job] ? side.phase[seg - 1] : null;
+  if (!reasons) return null;
+  const held = before === RUNNING || before === LOADING || before === PAUSING, phase = side.phase[seg];
+  const paused = phase === PAUSING || (phase === QUEUED && before === RUNNING);
+  const started = phase === RESERVED || ((phase === LOADING || phase === RUNNING) && !held && before !== RESERVED);
+  if (!paused && !started) return null;
+  const row = reasons.get(`${job} ${paused ? PAUSE : START} ${side.from[seg]}`);
+  return row ? reasonText(win.policies[side.policy].why.texts, win, row) : null;
+}
+function reasonText(texts, win, [, kind, , , keys, key, place, count, skipped, earlier, later, cause, terms]) {
+  const name = texts[keys].replace(/, s$/, ""), shown = (value) => keyText(texts[keys], value);
+  const list = (jobs) => jobs.map(([job, value]) => `${win.jobs.id[job]} (${shown(value)})`).join(", ");
+  const parts = [];
+  if (kind === PAUSE) {
+    parts.push(cause ? `Why: for job ${win.jobs.id[cause[0]]}, whose key is ${shown(cause[1])}; its own ${name} is ${shown(key)}.` : `Why: its GPUs were granted to jobs before it; its ${name} is ${shown(key)}.`);
+  } else parts.push(`Why: ${place === 1 ? "first" : `number ${place}`} of ${count} by ${name}: ${shown(key)}.`);
+  if (skipped) parts.push(`Before it, ${skipped} queued job${skipped > 1 ? "s" : ""} not started: ${list(earlier)}${skipped > earlier.length ? " …" : ""}.`);
+  if (later.length && kind !== PAUSE) parts.push(`Next: ${list(later)}.`);
+  if (terms.length) parts.push(`Compared: ${terms.map(([term, value]) => termText(texts[term], value, win)).join("; ")}.`);
+  return parts.join(" ");
+}
+function keyText(keys, value) {
+  if (value === null) return "unbounded";
+  if (keys.startsWith("time of submission")) return clockText(value);
+  return keys.endsWith(", s") && !keys.includes(" x ") ? durationText(value) : value.toLocaleString("en");
+}
+function termText(term, value, win) {
+  if (term.endsWith(", job")) return `${term.slice(0, -5)} ${win.jobs.id[value] ?? "?"}`;
+  if (!term.endsWith(", s")) return `${value} ${term}`;
+  return `${term.slice(0, -3)} ${value === null ? "unbounded" : durationText(value)}`;
+}
+function overtaken(win, side, seg) { // jobs submitted later that first got GPUs while this one waited
+  let count = 0;
+  for (let job = side.job[seg] + 1; job < win.jobs.id.length && win.jobs.submit[job] < side.to[seg]; job++) {
+    const first = firstStart(side, job);
+    count += win.jobs.gpus[job] > 0 && first >= side.from[seg] && first < side.to[seg];
+  }
+  return count ? `; meanwhile ${count.toLocaleString("en")} job${count > 1 ? "s" : ""} submitted later started` : "";
+}
+function firstStart(side, job) {
+  for (let seg = side.first[job]; seg < side.first[job + 1]; seg++) if (!isWaiting(side.phase[seg])) return side.from[seg];
+  return Infinity;
+}
 function moveIntoRange(time) {
   const [from, to] = replay.range;
   if (time < from || time > to) showRange(0, Math.max(replay.win.to, time <= replay.win.to ? 0 : replay.win.end));
@@ -501,9 +558,9 @@ function drawFates() {
     name.onclick = () => select(job);
     const swatch = made("span", { textContent: "■ ", ariaHidden: "true" });
     swatch.style.color = tint(job);
-    const cells = [gpusText(win.jobs.gpus[job]).replace(/ GPUs?/, ""), durationText(jctOf(win, left, job)), durationText(jctOf(win, right, job))];
+    const cells = [win.jobs.gpus[job], briefText(jctOf(win, left, job)), briefText(jctOf(win, right, job))];
     return made("tr", { className: job === replay.job ? "chosen" : "" }, made("td", {}, swatch, name), ...cells.map((text) => made("td", { textContent: text })),
-      made("td", { className: gap < 0 ? "sooner" : "later", textContent: `${durationText(Math.abs(gap))} ${gap < 0 ? "sooner" : "later"}` }));
+      made("td", { className: gap < 0 ? "sooner" : "later", textContent: `${briefText(Math.abs(gap))} ${gap < 0 ? "sooner" : "later"}` }));
   });
   byId("fates").replaceChildren(made("thead", {}, head), made("tbody", {}, ...body));
   return rows.length ? rows[0][0] : null;
@@ -596,7 +653,7 @@ function stageOf(side) {
   side.list.onkeydown = (event) => keysOnQueue(side, event);
   const caption = (text) => made("p", { className: "caption", textContent: text });
   return made("div", { className: "stage" }, made("h3", {}, side.policy, " "), side.now,
-    made("div", { className: "pair" }, made("div", {}, caption("nodes × GPUs"), made("div", {}, side.grid)), made("div", {}, caption("queue, longest wait first"), made("div", {}, side.list))),
+    made("div", { className: "pair" }, made("div", {}, caption("nodes × GPUs"), made("div", {}, side.grid)), made("div", {}, caption("queue, first submitted first"), made("div", {}, side.list))),
     caption("jobs by GPU over time"), made("div", { className: "gantt" }, side.gantt, side.head));
 }
 async function showWindow() {

@@ -5,6 +5,7 @@ segments at the end of this file.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,12 +18,15 @@ from gpu_cluster_gym.evaluation.journal import journalled
 from gpu_cluster_gym.evaluation.runner import Failure, Maker, run_all
 from gpu_cluster_gym.simulator.account import OVER_TIME, Account
 from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Preempt, Resize, Start
+from gpu_cluster_gym.simulator.reasons import Decisions, Ranked, Reason, gives_reasons
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.cluster import Cluster
     from gpu_cluster_gym.workloads import Workload
 
-SEGMENTS_FILE, TIMELINE_FILE, EVALYS, PERFETTO = "segments.csv", "timeline.csv", "evalys", "perfetto"
+SEGMENTS_FILE, TIMELINE_FILE, DECISIONS_FILE = "segments.csv", "timeline.csv", "decisions.csv"
+EVALYS, PERFETTO = "evalys", "perfetto"
 
 SEGMENTS = {
     "window": "number of the window in its split, 0 for the whole trace as one episode",
@@ -47,6 +51,16 @@ TIMELINE = {
 }
 """Columns of `timeline.csv`: a row per event."""
 
+DECISIONS = {
+    "window": SEGMENTS["window"],
+    "seed": SEGMENTS["seed"],
+    "time_s": "time of the decision",
+    "action": "start, pause or resize",
+    "job_id": SEGMENTS["job_id"],
+    "reason": "JSON: the fields of `simulator.reasons.Reason`, jobs by their names",
+}
+"""Columns of `decisions.csv`: a row per decision of a policy that gives reasons."""
+
 JOBSET = (
     "job_id",
     "workload_name",
@@ -69,13 +83,15 @@ class Record(NamedTuple):
     """Tables of one or several episodes under a policy.
 
     results: a row per job, as `simulator.results` declares it. segments: columns `SEGMENTS`. timeline: columns
-    `TIMELINE`. executions: columns `JOBSET` and the window, a row for each time that a job holds GPUs.
+    `TIMELINE`. executions: columns `JOBSET` and the window, a row for each time that a job holds GPUs. decisions:
+    columns `DECISIONS`, empty for a policy without reasons.
     """
 
     results: pd.DataFrame
     segments: pd.DataFrame
     timeline: pd.DataFrame
     executions: pd.DataFrame
+    decisions: pd.DataFrame
 
 
 def simulate(
@@ -102,8 +118,11 @@ def simulate(
 @journalled(Record._make)
 def record_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> Record:
     """Return the record of a new policy on a workload; oracle: whether it may read true run times."""
-    account = Account()
-    results = workload.results(run(make(), workload.episode(account=account), oracle=oracle, account=account))
+    account, policy = Account(), make()
+    decisions = Decisions() if gives_reasons(policy) else None
+    episode = workload.episode(account=account)
+    run(policy, episode, oracle=oracle, account=account, decisions=decisions)
+    results = workload.results(episode)
     key = {"window": workload.window.number, "seed": workload.scenario.seed}
     holdings = account.holdings()
     nodes = node_of_gpus(workload.cluster.node_gpus)
@@ -120,7 +139,48 @@ def record_window(make: Maker, workload: "Workload", *, oracle: bool = False) ->
     segments = segments.assign(job_id=workload.table["job_id"].to_numpy()[segments["job"]], **key)
     timeline = account.over_time().assign(**key)
     executions = jobset(workload.table, holdings, texts["gpus"]).assign(window=workload.window.number)
-    return Record(results, segments[list(SEGMENTS)], timeline[list(TIMELINE)], executions)
+    reasons = decisions_table(workload.table["job_id"].astype(str).tolist(), decisions).assign(**key)
+    return Record(
+        results, segments[list(SEGMENTS)], timeline[list(TIMELINE)], executions, reasons[list(DECISIONS)]
+    )
+
+
+ACTIONS = {Start: "start", Preempt: "pause", Resize: "resize"}
+
+
+def decisions_table(names: Sequence[str], decisions: Decisions | None) -> pd.DataFrame:
+    """Return a row per decision, the columns `DECISIONS` except window and seed; names: of the jobs, by number."""
+    rows = decisions.rows if decisions else []
+    found = {
+        "time_s": [each.time_s for each in rows],
+        "action": [ACTIONS[type(each.action)] for each in rows],
+        "job_id": [names[each.reason.own.job] for each in rows],
+        "reason": [json.dumps(reason_document(each.reason, names), separators=(",", ":")) for each in rows],
+    }
+    return pd.DataFrame(found).astype({"time_s": float, "action": object, "job_id": object, "reason": object})
+
+
+def reason_document(reason: Reason, names: Sequence[str]) -> dict[str, Any]:
+    """Return a reason as JSON without its empty fields: jobs by name, numbers to seven digits, infinity as null."""
+
+    def named(each: Ranked) -> tuple[str, float | None]:
+        return names[each.job], _digits(each.key)
+
+    found = reason._asdict() | {
+        "own": named(reason.own),
+        "earlier": [named(each) for each in reason.earlier],
+        "later": [named(each) for each in reason.later],
+        "cause": named(reason.cause) if reason.cause else None,
+        "terms": [
+            (term, names[int(value)] if term.endswith(", job") else _digits(value))
+            for term, value in reason.terms
+        ],
+    }
+    return {name: value for name, value in found.items() if value not in (None, [])}
+
+
+def _digits(value: float) -> float | None:
+    return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
 def jobset(jobs: pd.DataFrame, holdings: pd.DataFrame, gpus: pd.Series) -> pd.DataFrame:
@@ -164,6 +224,8 @@ def write(folder: Path, records: Mapping[str, Record]) -> None:
         place = folder / run_folder.folder_name(name)
         record.segments.to_csv(place / SEGMENTS_FILE, index=False)
         record.timeline.to_csv(place / TIMELINE_FILE, index=False)
+        if len(record.decisions):
+            record.decisions.to_csv(place / DECISIONS_FILE, index=False)
         (place / EVALYS).mkdir(exist_ok=True)
         for window, rows in record.executions.groupby("window"):
             rows[list(JOBSET)].to_csv(place / EVALYS / f"{window}.csv", index=False)

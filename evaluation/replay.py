@@ -50,19 +50,20 @@ def window_data(run: Run, window: int) -> dict[str, Any]:
 
     to: end of the time shown, s. end: finish of the last job that counts. jobs: by number, in the order of submission:
     their names, times of submission and requested GPUs, and whether they count. places: GPUs as intervals, and cores;
-    place 0 is none. policies: of each its lives, and its totals over time.
+    place 0 is none. policies: of each its lives, its totals over time, and why it decided where it gives reasons.
     """
     tables = {policy: window_rows(table, window) for policy, table in run.segments.items()}
     shown_to, end_s = time_shown(run, window)
     jobs = _jobs(run, window, tables, end_s)
     places: dict[tuple[str, float], int] = {("", 0.0): 0}
-    policies = {
-        policy: {
+    policies: dict[str, Any] = {}
+    for policy, table in tables.items():
+        policies[policy] = {
             "lives": lives(table, list(jobs.index), places),
             "timeline": _timeline(run, policy, window, shown_to),
         }
-        for policy, table in tables.items()
-    }
+        if policy in run.decisions:
+            policies[policy]["why"] = why(window_rows(run.decisions[policy], window), list(jobs.index))
     return {
         "to": round(shown_to),
         "end": round(end_s),
@@ -139,6 +140,57 @@ def lives(table: pd.DataFrame, jobs: list[str], places: dict[tuple[str, float], 
         found += rows[begin : begin + count].ravel().tolist()
         begin += count
     return found
+
+
+def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
+    """Return the reasons of one policy's decisions.
+
+    texts: rules, meanings of keys and names of terms, each once. rows: of each decision the time in s, 0 for a start, 1
+    for a pause and 2 for a resize, the job by number, rule and keys as texts, the job's key, its place, the jobs in the
+    order, the earlier ones skipped, the lists of earlier and later ones with their keys, the cause with its key or
+    nothing, and the terms.
+    """
+    number = {name: place for place, name in enumerate(jobs)}
+    texts: dict[str, int] = {}
+
+    def text(words: str) -> int:
+        return texts.setdefault(words, len(texts))
+
+    def ranked(found: list[list[Any]]) -> list[list[Any]]:
+        return [[number[name], _rounded(key)] for name, key in found if name in number]
+
+    rows = []
+    for time_s, action, reason in zip(
+        decisions["time_s"].tolist(), decisions["action"], decisions["reason"], strict=True
+    ):
+        each = json.loads(reason)
+        name, key = each["own"]
+        if name not in number:
+            continue
+        terms = [
+            [text(term), number.get(value, -1) if isinstance(value, str) else _rounded(value)]
+            for term, value in each.get("terms", ())
+        ]
+        rows.append(
+            [
+                round(time_s),
+                ("start", "pause", "resize").index(action),
+                number[name],
+                text(each["rule"]),
+                text(each["keys"]),
+                _rounded(key),
+                *(each[field] for field in ("place", "ranked", "skipped")),
+                *(ranked(each.get(field, [])) for field in ("earlier", "later")),
+                next(iter(ranked([each["cause"]] if each.get("cause") else [])), 0),
+                terms,
+            ]
+        )
+    return {"texts": list(texts), "rows": rows}
+
+
+def _rounded(value: float | None) -> float | None:
+    """Return a number to a tenth; none for infinity."""
+    return None if value is None else _short(round(value, 1))
 
 
 def _timeline(run: Run, policy: str, window: int, to_s: float) -> dict[str, list[float]]:

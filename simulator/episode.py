@@ -50,6 +50,7 @@ from gpu_cluster_gym.simulator.view import View
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.account import Account
+    from gpu_cluster_gym.simulator.reasons import Decisions
 
 TICK_S = 300.0
 NAMED_JOBS = 5  # in the message of an episode without progress
@@ -350,6 +351,7 @@ def run(
     step_by_step: bool = False,
     oracle: bool = False,
     account: "Account | None" = None,
+    decisions: "Decisions | None" = None,
 ) -> Episode:
     """Run a policy on an episode to its end and return the episode.
 
@@ -358,6 +360,8 @@ def run(
     oracle: whether a ranking may use the truth; ValueError if it would and may not
     account: a new one that records what happens; ValueError if it is used, or the episode has started; results are
         the same
+    decisions: records the reasons of a policy that gives reasons (`simulator.reasons`), which is then asked action by
+        action; results are the same
     """
     if account:
         account.begin(episode)
@@ -370,12 +374,15 @@ def run(
         episode.state.discipline = discipline_of(policy, episode.discipline)
     if (
         isinstance(policy, Ranking | RunsCompiled)
-        and not step_by_step
+        and not (step_by_step or decisions is not None)
         and episode.run_compiled(policy, account)
     ):
         return episode
     with traces.asking():
-        ask_to_the_end(asking(policy, episode), episode, account)
+        ask = asking(policy, episode)
+        if decisions is not None:
+            ask = decisions.watched(ask, policy, episode)
+        ask_to_the_end(ask, episode, account)
     episode.fits[:] = episode.jobs["fitted"]
     return episode
 

@@ -143,6 +143,15 @@ def by_tenant(view: View, jobs: np.ndarray) -> list[np.ndarray]:
     return [jobs[of == tenant] for tenant in np.unique(of)]
 
 
+def efforts(view: View, jobs: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return the seconds for which each of some jobs would hold GPUs from a start to its end, by the estimates."""
+    source = source_of(view)
+    some = source.known(jobs)
+    seconds = np.empty(len(some))
+    room.efforts(source.states, 0, source.jobs, some, seconds)
+    return seconds
+
+
 def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
     """Return jobs sorted by the seconds for which they would hold GPUs; equal ones keep their order."""
     source = source_of(view)

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import pandas as pd
 from gpu_cluster_gym.evaluation.comparison import Comparison
 from gpu_cluster_gym.evaluation.provenance import PROVENANCE
 from gpu_cluster_gym.evaluation.record import (
+    DECISIONS_FILE,
     SEGMENTS_FILE,
     TIMELINE_FILE,
     Record,
@@ -31,7 +32,7 @@ SIZES = ("CPU only", "1 GPU", "2-4 GPUs", "5-8 GPUs", "9 or more")
 _MAX_GPUS = (0, 1, 4, 8)  # of each class except the last
 TIME_COLUMNS = ("submit_s", "start_s", "finish_s", "from_s", "to_s", "time_s")
 """Columns that are points in time, of any table."""
-TEXT_COLUMNS = ("job_id", "kind", "status", "phase", "gpus", "nodes")
+TEXT_COLUMNS = ("job_id", "kind", "status", "phase", "gpus", "nodes", "action", "reason")
 """Columns that are text, of any table."""
 MAX_CURVE_POINTS = 300
 """Points of a curve, each the same number of jobs apart."""
@@ -48,8 +49,8 @@ class Run:
     """Content of a run folder, with tables by policy in the order of the comparison table.
 
     choices, summary, provenance: the JSON files. jobs: results, a row per job. segments, timeline: of
-    `evaluation.record`, empty if the run was not recorded. Points in time count from the first submission of their
-    window.
+    `evaluation.record`, empty if the run was not recorded; decisions: likewise, of the policies that give reasons.
+    Points in time count from the first submission of their window.
     """
 
     folder: Path
@@ -59,6 +60,7 @@ class Run:
     jobs: dict[str, pd.DataFrame]
     segments: dict[str, pd.DataFrame]
     timeline: dict[str, pd.DataFrame]
+    decisions: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -130,6 +132,11 @@ def read(folder: Path, policies: Sequence[str] = ()) -> Run:
         jobs={name: _from_window_start(table, starts) for name, table in jobs.items()},
         segments=_tables(places, SEGMENTS_FILE, starts),
         timeline=_tables(places, TIMELINE_FILE, starts),
+        decisions={
+            name: _from_window_start(_table(place / DECISIONS_FILE), starts)
+            for name, place in places.items()
+            if (place / DECISIONS_FILE).is_file()
+        },
     )
 
 

@@ -14,13 +14,15 @@ from gpu_cluster_gym.simulator.kernel.cluster.placement import place as place_jo
 from gpu_cluster_gym.simulator.kernel.cluster.progress import plan as plan_next_event
 from gpu_cluster_gym.simulator.kernel.cluster.queues import (
     attained_now,
+    cost_to_finish,
     loading_time,
     open_all,
+    order_of,
     ran_now,
     remaining_now,
     reorder,
 )
-from gpu_cluster_gym.simulator.kernel.rankings import cost_aware, rankings
+from gpu_cluster_gym.simulator.kernel.rankings import cost_aware, easy, rankings
 
 
 @entry
@@ -60,6 +62,29 @@ def walk(states, e, jobs):
 def adopt(states, e, jobs, key, exponent, margin, preempt):
     """Make another ranking the active one."""
     rankings.adopt(states[e], jobs, key, exponent, margin, preempt)
+
+
+@entry
+def keys(states, e, jobs, some, out):
+    """Write the key of each of some jobs under the active ranking."""
+    for k in range(len(some)):
+        out[k] = order_of(states[e], jobs, some[k])
+
+
+@entry
+def worth(states, e, jobs, job, margin, victims):
+    """Return the worth of displacing running jobs for a queued job, which pays above 1; see `cost_aware.worth`."""
+    s = states[e]
+    for k in range(len(victims)):
+        s.victims[k] = victims[k]
+        s.left[victims[k]] = remaining_now(s, jobs, victims[k])
+    return cost_aware.worth(s, jobs, cost_to_finish(s, jobs, job), margin, 0, len(victims))
+
+
+@entry
+def shadow(states, e, jobs, head):
+    """Return the time at which EASY expects a job that does not fit to start."""
+    return easy.find_shadow(states[e], jobs, head)
 
 
 @entry

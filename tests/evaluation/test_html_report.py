@@ -385,6 +385,39 @@ def clock(seconds: int) -> str:
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
+def test_ten_random_decisions_are_explained_as_recorded(page: Browser, folder: Path, run: Run) -> None:
+    """The page names key, place and cause of `decisions.csv`; tests/simulator checks these against the rules."""
+    opened(page, folder)
+    rng = np.random.default_rng(0)
+    for place, policy in enumerate(page.run("replay.sides.map((side) => side.policy)")):
+        decisions = run.decisions[policy]
+        for row in rng.choice(len(decisions), 5, replace=False).tolist():
+            time_s, action, job, reason = decisions.loc[row, ["time_s", "action", "job_id", "reason"]]
+            page.run(f"select(replay.win.jobs.id.indexOf({json.dumps(job)}))")
+            told = page.run(
+                f"""[...document.querySelectorAll('#card ol')[{place}].querySelectorAll('li')]
+                .filter((each) => each.innerText.startsWith('{clock(round(time_s))}')).map((each) => each.innerText)"""
+            )
+            found = json.loads(reason)
+            own = page.run(f"keyText({json.dumps(found['keys'])}, {found['own'][1]:.1f})")
+            if action == "pause":
+                parts = [f"Why: for job {found['cause'][0]}", own]
+            else:
+                where = "first" if found["place"] == 1 else f"number {found['place']}"
+                parts = [f"Why: {where} of {found['ranked']} by ", own]
+                parts += [f"{name} (" for name, _ in (*found.get("earlier", ()), *found.get("later", ()))]
+            assert any(all(part in line for part in parts) for line in told), (parts, told)
+
+
+def test_a_policy_without_reasons_says_so(page: Browser, folder: Path) -> None:
+    opened(page, folder)
+    page.run("document.getElementById('right').value = 'gandiva'; showWindow()")
+    page.until("replay.sides[1].policy === 'gandiva'")
+    card = "document.querySelectorAll('#card .panels > div')"
+    assert "gives no reasons for its decisions" in page.run(f"{card}[1].innerText")
+    assert "gives no reasons" not in page.run(f"{card}[0].innerText")
+
+
 def test_jobs_whose_fate_differs_most_come_first(page: Browser, folder: Path, run: Run) -> None:
     opened(page, folder)
     left, right = page.run("replay.sides.map((side) => side.policy)")

@@ -184,7 +184,7 @@ def test_the_documents_commands_are_valid() -> None:
 
 
 def test_the_document_names_every_column_and_picture() -> None:
-    for columns in (record.SEGMENTS, record.TIMELINE):
+    for columns in (record.SEGMENTS, record.TIMELINE, record.DECISIONS):
         named = [re.findall(r"`(\w+)`", row) for row in re.findall(r"^\| (`.*?) \|", DOCUMENT, re.MULTILINE)]
         assert set(columns) <= {name for row in named for name in row}
     for name in (*figures.PICTURES, *INCHES, *plot.KINDS):

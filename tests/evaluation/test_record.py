@@ -229,7 +229,7 @@ def test_the_command_writes_the_requested_files(tmp_path: Path, capsys: pytest.C
     capsys.readouterr()
     plain, kept = (tmp_path / name / "srtf" for name in ("plain", "kept"))
     assert {path.name for path in plain.iterdir()} == {"jobs.csv"}
-    names = {"jobs.csv", "segments.csv", "timeline.csv", "evalys", "perfetto"}
+    names = {"jobs.csv", "segments.csv", "timeline.csv", "decisions.csv", "evalys", "perfetto"}
     assert {path.name for path in kept.iterdir()} == names
     assert (plain / "jobs.csv").read_bytes() == (kept / "jobs.csv").read_bytes()
     assert (plain.parent / "choices.json").read_bytes() == (kept.parent / "choices.json").read_bytes()

@@ -386,6 +386,13 @@ def free_in(s, jobs):
 
 
 @entry
+def efforts(states, e, jobs, some, out):
+    """Write the effort of each of some jobs."""
+    for k in range(len(some)):
+        out[k] = effort_of(states[e], jobs, some[k])
+
+
+@entry
 def by_effort(states, e, jobs, some, out):
     """Sort some jobs by effort, stable."""
     key = np.empty(len(some))
