@@ -1,4 +1,4 @@
-"""Run a command: `gpu-cluster-gym train`, `evaluate`, `describe`, `forecast`, `decide` or `plot`."""
+"""Run a command: `gpu-cluster-gym train`, `evaluate`, `describe`, `fetch`, `forecast`, `decide` or `plot`."""
 
 import sys
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ COMMANDS = {
         "gpu_cluster_gym.evaluation.describe",
         "describe a log: load, widths, run times, waits, tenants",
     ),
+    "fetch": ("gpu_cluster_gym.traces._fetch", "download a public trace from its official archive"),
     "forecast": ("gpu_cluster_gym.evaluation.forecast", "say when the queued jobs of a snapshot start"),
     "decide": ("gpu_cluster_gym.evaluation.decide", "say what a policy would do now with a snapshot's jobs"),
     "plot": ("gpu_cluster_gym.evaluation.plot.__main__", "draw figures of a run folder"),

@@ -9,8 +9,9 @@ until they held there as often as they should: run times of a week resemble each
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -294,12 +295,16 @@ def _starts(episode: Episode, jobs: Ints) -> Floats:
 
 
 class Past(NamedTuple):
-    """Forecasts at a time of the past: quantiles of each queued job's wait from then on, and what it was, s."""
+    """Forecasts at a time of the past: quantiles of each queued job's wait from then on, and what it was, s.
+
+    at_s: the time, on the clock of the log.
+    """
 
     low_s: Floats
     middle_s: Floats
     high_s: Floats
     was_s: Floats
+    at_s: float = 0.0
 
 
 class Calibration(NamedTuple):
@@ -322,7 +327,9 @@ def calibrated(found: Sequence[Past]) -> Calibration:
     Each past time counts alike, and so does each of its jobs.
     """
     share = np.concatenate([np.full(len(each.was_s), 1 / len(each.was_s)) for each in found])
-    low, middle, high, was = (np.log(np.concatenate(each) + SHORTEST_S) for each in zip(*found, strict=True))
+    low, middle, high, was = (
+        np.log(np.concatenate(each) + SHORTEST_S) for each in zip(*(each[:4] for each in found), strict=True)
+    )
     below = (middle - was) / np.maximum(middle - low, LEAST_HALF)
     above = (was - middle) / np.maximum(high - middle, LEAST_HALF)
     held = float(np.average((below <= 1) & (above <= 1), weights=share))
@@ -353,12 +360,14 @@ def backtest(
     now_s: float,
     times: int = TIMES,
     futures: int = FUTURES_BEFORE,
+    held: Mapping[str, Any] | None = None,
     done: Callable[[int], None] = lambda _: None,
 ) -> list[Past]:
     """Return forecasts at past times of a log, at equal distances over its later part, with what happened.
 
     table: a job table with starts; NaN where a job has not started, and for run times that are not known yet.
-    now_s: the present. done: called with 1 after each time.
+    now_s: the present. held: nodes and GPUs of jobs by id, as in a snapshot, where they are known.
+    done: called with 1 after each time.
     Times at which nobody queued, or one queued who has not started yet, give nothing.
     """
     start_s = table["logged_start_s"]
@@ -370,11 +379,11 @@ def backtest(
     for at in np.linspace(begin_s + BEFORE * (end_s - begin_s), end_s, times, endpoint=False):
         queued = table[(table["submit_s"] <= at) & (start_s > at) & (table["num_gpus"] > 0)]
         if len(queued):
-            now = present(cut(table, float(at)), scenario)
+            now = present(replace(cut(table, float(at)), held=dict(held or {})), scenario)
             guess = forecast(now, policy, futures=futures)
             ids = now.table["job_id"].to_numpy()[guess.jobs]
             was_s = np.array([started[each] for each in ids]) - at
-            found.append(Past(*waits_of(guess, at), was_s))
+            found.append(Past(*waits_of(guess, at), was_s, float(at)))
         done(1)
     return found
 
