@@ -49,7 +49,14 @@ class Validated(NamedTuple):
     greedy: Score
     sampled: Score
     best: bool
-    """Whether its greedy ratio to the start is the lowest so far."""
+    """Whether its ratio to the start, as the agent acts in use, is the lowest so far."""
+    samples: bool = False
+    """Whether the agent samples its actions in use, too."""
+
+    @property
+    def own(self) -> Score:
+        """The score of the agent as it acts in use."""
+        return self.sampled if self.samples else self.greedy
 
 
 class Curves(BaseCallback):
@@ -142,8 +149,10 @@ class Validator(BaseCallback):
         assert isinstance(model, PPO)
         greedy = self._greedy(model)
         sampled = self._validation.score(model, sampled=True)
-        validated = Validated(self.num_timesteps, greedy, sampled, greedy.ratio < self._lowest)
-        self._lowest = min(self._lowest, greedy.ratio)
+        samples = self._learner.samples
+        ratio = (sampled if samples else greedy).ratio
+        validated = Validated(self.num_timesteps, greedy, sampled, ratio < self._lowest, samples)
+        self._lowest = min(self._lowest, ratio)
         if validated.best and isinstance(model, SearchFirst):
             model.keep()
         learner = self._learner
@@ -164,7 +173,7 @@ class Validator(BaseCallback):
         return scores[model.margin]
 
     def _log(self, validated: Validated, agent: Agent) -> None:
-        ratios = {"agent": validated.greedy.ratio, "agent_sampled": validated.sampled.ratio}
+        ratios = {"agent": validated.own.ratio, "agent_sampled": validated.sampled.ratio}
         lines = {f"jct/{name}": ratio for name, ratio in (ratios | self._validation.lines).items()}
         numbers = {
             f"validation_{how}/{name}": value
@@ -185,8 +194,8 @@ class Validator(BaseCallback):
     def _save(self, validated: Validated, agent: Agent) -> None:
         about = {
             "step": validated.step,
-            "validation_ratio_to_start": validated.greedy.ratio,
-            "validation": validated.greedy.metrics,
+            "validation_ratio_to_start": validated.own.ratio,
+            "validation": validated.own.metrics,
         }
         checkpoints = self._out / CHECKPOINTS
         checkpoint.save(checkpoints / f"step-{validated.step:09d}", agent, about=about)
@@ -214,10 +223,10 @@ def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
     """
     (began, first), (_, last) = times[0], times[-1]
     rate = last.step / max(times[-1][0] - began, 1e-9)
-    at, best = min(times, key=lambda each: each[1].greedy.ratio)
+    at, best = min(times, key=lambda each: each[1].own.ratio)
     found = (
-        f"best validation {best.greedy.ratio:.3f} after {(at - began) / 60:.1f} min ({best.step:,} steps)"
-        if best.greedy.ratio < first.greedy.ratio
+        f"best validation {best.own.ratio:.3f} after {(at - began) / 60:.1f} min ({best.step:,} steps)"
+        if best.own.ratio < first.own.ratio
         else "no validation better than before training"
     )
     return f"Mean JCT / {start}: {found}; {rate:,.0f} steps per second, validations included."

@@ -20,7 +20,7 @@ from safetensors.torch import save as tensor_bytes
 
 from gpu_cluster_gym.agents import integrity
 from gpu_cluster_gym.agents.networks import MoveNetwork, SteerNetwork, flat
-from gpu_cluster_gym.agents.set_network import READ, SetNetwork
+from gpu_cluster_gym.agents.set_network import READ, SamplingAgent, SetNetwork
 from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, Training, usual
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.evaluation.run_folder import BEST
@@ -238,7 +238,10 @@ def _read(usual: C, content: object, folder: Path) -> C:
 
 
 def policy_of(agent: Agent) -> Policy:
-    """Return an agent as a policy that takes its most likely action; torch uses one thread, as the network is small."""
+    """Return an agent as a policy; torch uses one thread, as the network is small.
+
+    It takes its most likely action, but with the action plain a random one, by its probabilities.
+    """
     torch.set_num_threads(1)
     training = agent.training
     if isinstance(agent.network, SteerNetwork):
@@ -249,12 +252,8 @@ def policy_of(agent: Agent) -> Policy:
         return AgentPolicy(
             partial(best_move, agent.network), action="moves", default_weights=asdict(agent.start)
         )
-    return AgentPolicy(partial(most_likely, agent.network), **training.environment())
-
-
-def most_likely(network: SetNetwork, seen: np.ndarray, mask: np.ndarray) -> int:
-    """Return the most likely action of a network; its observation includes the mask."""
-    return int(network.choose(torch.from_numpy(seen).unsqueeze(0)))
+    assert isinstance(training, PlainTraining)
+    return SamplingAgent(agent.network, training.acting())
 
 
 def best_move(network: MoveNetwork, seen: Mapping[str, np.ndarray], mask: np.ndarray) -> int:

@@ -1,6 +1,5 @@
 """Learner of the action `plain`: masked PPO from random weights, which starts and pauses jobs without a rule inside."""
 
-import zlib
 from functools import partial
 from typing import Any
 
@@ -13,11 +12,10 @@ from stable_baselines3.common.vec_env import VecMonitor
 from gpu_cluster_gym.agents.checkpoint import new_network
 from gpu_cluster_gym.agents.networks import ScoringPolicy
 from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_stalled
-from gpu_cluster_gym.agents.set_network import SetNetwork
+from gpu_cluster_gym.agents.set_network import SamplingAgent, SetNetwork
 from gpu_cluster_gym.agents.timed_ppo import EndlessJobSeconds, TimedBuffer, TimedPPO
 from gpu_cluster_gym.agents.training import PlainTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
-from gpu_cluster_gym.envs.agent_policy import CompiledPlainAgent
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.policy import Ranking
 
@@ -26,6 +24,7 @@ class PlainLearner(Learner):
     """PPO that discounts by simulated time, on a network of sets with random weights."""
 
     training: PlainTraining
+    samples = True
 
     @property
     def start(self) -> Ranking:
@@ -98,23 +97,9 @@ def play(
     return pd.concat(tables, ignore_index=True), counts
 
 
-class Untrained(CompiledPlainAgent):
-    """An agent with random weights that samples its actions: the floor of agents trained by `--action plain`."""
-
-    def __init__(self, training: PlainTraining) -> None:
-        """Make the network. training: its options, learning seed included."""
-        super().__init__(self._choose, **training.acting())
-        torch.manual_seed(training.learning_seed or 0)
-        network = new_network(training)
-        assert isinstance(network, SetNetwork)
-        self._network, self._rng = network, np.random.default_rng(0)
-
-    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
-        """Run the first record to the end, with samples that depend on its jobs alone."""
-        self._rng = np.random.default_rng(zlib.crc32(jobs["submit_s"].tobytes()))
-        return super().run_compiled(states, jobs, histories)
-
-    @torch.no_grad()
-    def _choose(self, seen: np.ndarray, legal: np.ndarray) -> int:
-        shares = self._network.forward_actor(torch.from_numpy(seen)[None])[0].double().softmax(0)
-        return int(self._rng.choice(len(shares), p=shares.numpy()))
+def untrained(training: PlainTraining) -> SamplingAgent:
+    """Return an agent with random weights: the floor of agents trained by `--action plain`."""
+    torch.manual_seed(training.learning_seed or 0)
+    network = new_network(training)
+    assert isinstance(network, SetNetwork)
+    return SamplingAgent(network, training.acting())

@@ -54,6 +54,9 @@ class Learner(ABC):
         self.randomizes = isinstance(training, SteerTraining) and training.domain_randomization
         self.scenarios |= variations(self.scenarios) if self.randomizes else {}
 
+    samples = False
+    """Whether agents sample their actions in use, too, instead of taking the most likely ones."""
+
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environments."""
         return self.training.environment() | {"threads": self.threads}

@@ -3,13 +3,17 @@
 Nothing in it depends on the numbers of slots, jobs, nodes or GPUs: an agent trained on a small cluster acts on any.
 """
 
-from typing import NamedTuple
+import zlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from gpu_cluster_gym.agents.networks import FORBIDDEN, ScoringNetwork
+from gpu_cluster_gym.envs.agent_policy import CompiledPlainAgent
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     AGE,
     ATTAINED,
@@ -180,3 +184,26 @@ class SetNetwork(ScoringNetwork):
 def unseen(seen: Jobs) -> Tensor:
     """Return the number of queued jobs that are not shown, (B,)."""
     return torch.expm1(6.0 * seen.totals[:, UNSEEN])
+
+
+class SamplingAgent(CompiledPlainAgent):
+    """An agent that samples its actions, as in training, by random numbers that depend on a window's jobs alone.
+
+    The most likely action is another policy than the one that was trained: many pauses share the probability that
+    waiting has alone, so that greedy play hardly pauses.
+    """
+
+    def __init__(self, network: SetNetwork, acting: Mapping[str, Any]) -> None:
+        """Take the network, and the keywords of the environment for observations and actions."""
+        super().__init__(self._choose, **acting)
+        self._network, self._rng = network, np.random.default_rng(0)
+
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Run the first record to the end."""
+        self._rng = np.random.default_rng(zlib.crc32(jobs["submit_s"].tobytes()))
+        return super().run_compiled(states, jobs, histories)
+
+    @torch.no_grad()
+    def _choose(self, seen: np.ndarray, legal: np.ndarray) -> int:
+        shares = self._network.forward_actor(torch.from_numpy(seen)[None])[0].double().softmax(0)
+        return int(self._rng.choice(len(shares), p=shares.numpy()))

@@ -9,7 +9,7 @@ import pandas as pd
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.checkpoint import policy_of
 from gpu_cluster_gym.agents.learn import learner_of
-from gpu_cluster_gym.agents.plain import Untrained
+from gpu_cluster_gym.agents.plain import untrained
 from gpu_cluster_gym.agents.training import (
     CONSTANTS,
     UNION,
@@ -67,7 +67,7 @@ def in_table(
     if known and (steers or init_from(training) == CONSTANTS):
         found[CONSTANTS] = baselines.load(known)
     if isinstance(learner.training, PlainTraining):
-        found[UNTRAINED] = Untrained(learner.training)
+        found[UNTRAINED] = untrained(learner.training)
     return found | {name: baselines.load(name) for name in BASELINES} | FLOORS
 
 

@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from gpu_cluster_gym.agents.checkpoint import Agent, new_network, policy_of
-from gpu_cluster_gym.agents.plain import Untrained, play
+from gpu_cluster_gym.agents.plain import play, untrained
 from gpu_cluster_gym.agents.set_network import Jobs, SetNetwork
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.envs.observations import Sizes, sets
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES
+from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, batch_of, crowded, env_of, opinionated
 
@@ -32,6 +34,13 @@ def some_observations(scenario: Scenario, count: int = 64) -> torch.Tensor:
     return torch.from_numpy(np.stack(seen))
 
 
+def greedy(network: SetNetwork) -> Policy:
+    """Return the policy that takes a network's most likely action."""
+    return AgentPolicy(
+        lambda seen, mask: int(network.choose(torch.from_numpy(seen)[None])), **TINY.environment()
+    )
+
+
 def permuted(flat: torch.Tensor, order: torch.Tensor, order_running: torch.Tensor) -> torch.Tensor:
     """Return observations with their queue slots and running slots in another order."""
     parts = split_sets(flat)
@@ -48,7 +57,7 @@ def permuted(flat: torch.Tensor, order: torch.Tensor, order_running: torch.Tenso
 def split_sets(flat: torch.Tensor, slots: int = TINY.queue_slots) -> dict[str, torch.Tensor]:
     """Return the parts of observations of `sets`, by the module's own description."""
     parts = sets.observation.parts(Sizes(slots, TINY.running_slots, 16, 2))
-    found = flat.split([part.size for part in parts.values()], dim=1)
+    found = torch.split_with_sizes(flat, [part.size for part in parts.values()], dim=1)
     return {name: each.unflatten(1, parts[name].shape) for name, each in zip(parts, found, strict=True)}
 
 
@@ -111,7 +120,7 @@ def test_the_policy_is_the_environment_played_greedily(scenario: Scenario) -> No
     envs, network = batch_of(scenario), opinionated()
     torch.nn.init.constant_(network.actor.score_running.bias, 30.0)  # it pauses a lot
     table, counts = play(envs, network)
-    learned = policy_of(Agent(network, TINY, scenario))
+    learned = greedy(network)
     load = envs.batch.windows[0].workload
     compiled = load.episode()
     pd.testing.assert_frame_equal(table, load.results(run(learned, compiled)))
@@ -119,11 +128,11 @@ def test_the_policy_is_the_environment_played_greedily(scenario: Scenario) -> No
     pd.testing.assert_frame_equal(table, load.results(run(learned, load.episode(), step_by_step=True)))
 
 
-def test_untrained_agents_draw_by_the_jobs_of_the_window(scenario: Scenario) -> None:
+def test_agents_draw_by_the_jobs_of_the_window(scenario: Scenario) -> None:
     """Twice the same window is the same, whatever was played before."""
     windows = [each.workload for each in batch_of(scenario, 2).batch.windows]
-    untrained = Untrained(TINY)
-    first, second, again = (load.results(run(untrained, load.episode())) for load in (*windows, windows[0]))
+    agent = untrained(TINY)
+    first, second, again = (load.results(run(agent, load.episode())) for load in (*windows, windows[0]))
     pd.testing.assert_frame_equal(first, again)
     assert not first["finish_s"].equals(second["finish_s"])
 
@@ -131,7 +140,7 @@ def test_untrained_agents_draw_by_the_jobs_of_the_window(scenario: Scenario) -> 
 def test_windows_side_by_side_are_windows_one_by_one(scenario: Scenario) -> None:
     envs, network = batch_of(scenario, 2), opinionated()
     together, _ = play(envs, network)
-    learned = policy_of(Agent(network, TINY, scenario))
+    learned = greedy(network)
     alone = [
         load.results(run(learned, load.episode())) for load in (each.workload for each in envs.batch.windows)
     ]

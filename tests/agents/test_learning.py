@@ -128,18 +128,19 @@ def test_a_better_order_is_learned_from_random_weights(tmp_path: Path) -> None:
 def test_the_actor_rests_while_the_critic_learns_first(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = PlainLearner(scenario, replace(TINY, critic_first=1)).model()
-    network, train, seen = model.policy.network, model.train, []
+    learner = PlainLearner(scenario, replace(TINY, critic_first=1))
+    model = learner.model()
+    network, train, seen = learner.network(model), model.train, []
+
+    def weights() -> list[torch.Tensor]:
+        parts = network.actor, network.critic
+        return [torch.cat([each.detach().flatten() for each in part.parameters()]) for part in parts]
 
     def noted() -> None:
         train()
-        parts = network.actor, network.critic
-        seen.append([torch.cat([each.detach().flatten() for each in part.parameters()]) for part in parts])
+        seen.append(weights())
 
-    begun = [
-        torch.cat([each.detach().flatten() for each in part.parameters()])
-        for part in (network.actor, network.critic)
-    ]
+    begun = weights()
     monkeypatch.setattr(model, "train", noted)
     model.learn(3 * TINY.rollout * TINY.num_envs)
     moved = [
@@ -163,14 +164,15 @@ def test_the_value_of_arrivals_is_that_of_the_jobs_that_were_not_there_before(sc
             before, info = env.reset(options={"window": int(rng.integers(2))})
             continue
         seen = Jobs.of(torch.from_numpy(after)[None], TINY.queue_slots)
-        each = network.critic(seen)[0].detach()
+        each_value = network.critic(seen)[0].detach()
         new = [job not in known for job in env.queue[env.queue >= 0].tolist()]
         if waits and env.episode.jobs["submit_s"][env.queue[env.queue >= 0]].min() >= 0:
             fresh = env.episode.state.began[env.queue[env.queue >= 0]] == 0
-            wanted = float(each[torch.tensor(new) & torch.from_numpy(fresh)].sum())
-            pair = (torch.from_numpy(each)[None] for each in (before, after))
+            wanted = float(each_value[torch.tensor(new) & torch.from_numpy(fresh)].sum())
+            earlier, later = (torch.from_numpy(each)[None] for each in (before, after))
             elapsed = torch.tensor([float(info["elapsed"])])
-            assert float(network.value_of_arrivals(*pair, elapsed)) == pytest.approx(wanted, abs=1e-4)
+            found_here = float(network.value_of_arrivals(earlier, later, elapsed))
+            assert found_here == pytest.approx(wanted, abs=1e-4)
             found += any(new)
         before = after
 
@@ -248,8 +250,8 @@ def test_a_run_leaves_curves_checkpoints_and_the_best_agent(scenario: Scenario, 
     kept = sorted(folder.name for folder in (tmp_path / "checkpoints").iterdir())
     assert kept == ["step-000000384", "step-000000512", "step-000000640"]
     assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 1
-    ratios = [validated.greedy.ratio for validated in seen]
-    assert min(ratios) == next(validated.greedy.ratio for validated in reversed(seen) if validated.best)
+    ratios = [validated.own.ratio for validated in seen]
+    assert min(ratios) == next(validated.own.ratio for validated in reversed(seen) if validated.best)
     assert checkpoint.load(best).training == replace(training, learning_seed=0)
 
 

@@ -131,7 +131,7 @@ def test_the_tracker_gets_the_values_of_tensorboard(
     assert fake.choices["training"]["total_timesteps"] == 32
     agent = [(step, numbers["jct/agent"]) for step, numbers in fake.numbers if "jct/agent" in numbers]
     curve = pd.read_csv(tmp_path / "mine" / "validation.csv")
-    assert agent == list(zip(curve["step"], curve["greedy_ratio_to_start"], strict=True))
+    assert agent == list(zip(curve["step"], curve["sampled_ratio_to_start"], strict=True))
     assert {"train/loss", "rollout/mean_reward", "jct/fifo"} <= {
         name for _, each in fake.numbers for name in each
     }
