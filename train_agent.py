@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.policy import Policy
 
 EXAMPLES = """Examples:
-  python train_agent.py --trace philly                  steer the rule union
-  python train_agent.py --workload busy --seeds 5       five seeds
-  python train_agent.py --workload mixed --extra-workloads busy quick
+  python train_agent.py --trace philly                  start and pause jobs, from random weights
+  python train_agent.py --action steer --workload busy  steer the rule union
+  python train_agent.py --seeds 5                       five seeds
+  python train_agent.py --action steer --workload mixed --extra-workloads busy quick
   python train_agent.py --workload mixed --action moves      choose moves
-  python train_agent.py --action plain                       start and pause jobs, from random weights
   python train_agent.py --resume runs/train-...         continue a run
 --list workloads or traces: known names; --action NAME --help: its options"""
 OWN = "own"
@@ -56,7 +56,7 @@ class Run:
 
     scenario: Scenario = field(default_factory=partial(named, DEFAULT))
     """Jobs, cluster and rules."""
-    training: Training = field(default_factory=SteerTraining)
+    training: Training = field(default_factory=PlainTraining)
     """Training options; --action selects the kind, and with it the further options and their defaults."""
     seeds: int = choice(1, least=1)
     """Number of agents to train, with consecutive learning seeds; they are reported together."""
