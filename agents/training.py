@@ -193,17 +193,17 @@ class PlainTraining(Training):
 
     action: Literal["plain"] = "plain"
     algorithm: Literal["ppo"] = "ppo"
-    total_timesteps: int = choice(1_000_000, least=1)
+    total_timesteps: int = choice(700_000, least=1)
     windows: int = choice(64, least=1)
     validation_windows: int = choice(8, least=1)
-    validate_every: int = choice(200_000, least=1)
+    validate_every: int = choice(175_000, least=1)
     hidden: int = choice(32, least=1)
     learning_rate: float = choice(7e-4, above=0)
     num_envs: int = choice(64, least=1)
     n_steps: int = choice(64, least=1)
     batch_size: int = choice(1024, least=1)
     n_epochs: int = choice(4, least=1)
-    gae_lambda: float = choice(0.9, least=0)
+    gae_lambda: float = choice(0.8, least=0)
     clip_range: float = choice(0.2, above=0)
     target_kl: float | None = choice(0.02, above=0)
     tau_s: float = choice(2 * 3600.0, above=0)
@@ -219,7 +219,7 @@ class PlainTraining(Training):
     min_run_s: float = choice(1800.0, least=0)
     """Time since its last start after which the agent may pause a job, s. With less, agents learn to pause and restart
     jobs without end."""
-    pause_cost: float = choice(900.0, least=0)
+    pause_cost: float = choice(200.0, least=0)
     """Job-seconds that a pause costs in training beyond what it costs in truth. Without it, agents learn to exchange
     jobs for others like them, which hardly changes the reward, and ever more often."""
     practice_cluster: str = "4x8"
