@@ -193,10 +193,10 @@ class PlainTraining(Training):
 
     action: Literal["plain"] = "plain"
     algorithm: Literal["ppo"] = "ppo"
-    total_timesteps: int = choice(700_000, least=1)
+    total_timesteps: int = choice(300_000, least=1)
     windows: int = choice(64, least=1)
     validation_windows: int = choice(8, least=1)
-    validate_every: int = choice(175_000, least=1)
+    validate_every: int = choice(60_000, least=1)
     hidden: int = choice(32, least=1)
     learning_rate: float = choice(7e-4, above=0)
     num_envs: int = choice(64, least=1)
