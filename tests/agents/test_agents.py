@@ -58,7 +58,9 @@ def split_sets(flat: torch.Tensor, slots: int = TINY.queue_slots) -> dict[str, t
     """Return the parts of observations of `sets`, by the module's own description."""
     parts = sets.observation.parts(Sizes(slots, TINY.running_slots, 16, 2))
     found = torch.split_with_sizes(flat, [part.size for part in parts.values()], dim=1)
-    return {name: each.reshape(len(flat), *parts[name].shape) for name, each in zip(parts, found, strict=True)}
+    return {
+        name: each.reshape(len(flat), *parts[name].shape) for name, each in zip(parts, found, strict=True)
+    }
 
 
 @pytest.mark.parametrize("seed", range(5))
