@@ -34,6 +34,7 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
     TOTALS,
     WAIT,
 )
+from gpu_cluster_gym.traces import stream
 
 READ: tuple[int, ...] = (
     *(PRESENT, GPUS, ESTIMATE, REMAINING, REMAINING_AREA, ATTAINED, PROGRESS, RESTART, AGE, PREDICTABLE),
@@ -196,11 +197,11 @@ class SamplingAgent(CompiledPlainAgent):
     def __init__(self, network: SetNetwork, acting: Mapping[str, Any]) -> None:
         """Take the network, and the keywords of the environment for observations and actions."""
         super().__init__(self._choose, **acting)
-        self._network, self._rng = network, np.random.default_rng(0)
+        self._network, self._rng = network, stream(0, "actions")
 
     def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end."""
-        self._rng = np.random.default_rng(zlib.crc32(jobs["submit_s"].tobytes()))
+        self._rng = stream(zlib.crc32(jobs["submit_s"].tobytes()), "actions")
         return super().run_compiled(states, jobs, histories)
 
     @torch.no_grad()

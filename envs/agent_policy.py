@@ -139,11 +139,13 @@ class CompiledPlainAgent(PlainAgent, RunsCompiled):
         masks, outcomes = np.zeros((1, actions.wait + 1), np.int8), np.zeros((1, len(stepping.OUTCOME)))
         caches, chosen = np.zeros(1, cache_dtype(states.dtype)), np.full(1, stepping.BEGIN)
         rules = actions.queue_slots, actions.places, int(actions.pauses), self._min_run_s
+        num_pauses = 0
         while True:
             stepping.step(states[:1], jobs[np.newaxis], caches, chosen, *rules, listed, rows, masks, outcomes)
             if outcomes[0, stepping.DONE] or outcomes[0, stepping.ENDLESS]:
                 return bool(outcomes[0, stepping.DONE])
-            if outcomes[0, stepping.INSTANTS] >= MAX_INSTANTS_PER_JOB * len(jobs):
+            num_pauses += actions.starts <= chosen[0] < actions.wait
+            if max(num_pauses, outcomes[0, stepping.INSTANTS]) > MAX_INSTANTS_PER_JOB * len(jobs):
                 raise StalledEpisodeError(ENDLESS)
             legal = masks[0].astype(bool)
             seen = self._observation(rows[0], sizes)

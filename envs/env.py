@@ -205,6 +205,11 @@ def plain_observation(observation: str | None, actions: PlainActions) -> Any:
             f"observation {name!r} requires placed_by='rule' and victims_by='rule', since it shows one action per "
             "queue slot; use observation='tables'"
         )
+    if found.one_place and actions.places > 1:
+        raise ValueError(
+            f"observation {name!r} requires placed_by='rule', since it shows one start per queue slot; use "
+            "observation='tables'"
+        )
     return found
 
 

@@ -15,6 +15,7 @@ class SetsObservation:
     Whether a running job may be paused is its feature `may_pause`.
     """
 
+    one_place = True
     only_queue = False
 
     def parts(self, sizes: Sizes) -> dict[str, Part]:

@@ -12,6 +12,7 @@ from gpu_cluster_gym.simulator.slots import width
 class SlotsObservation:
     """[K x queue features, totals, K + 1 base logits, K + 1 mask]; requires placed_by="rule" and victims_by="rule"."""
 
+    one_place = True
     only_queue = True
 
     def parts(self, sizes: Sizes) -> dict[str, Part]:

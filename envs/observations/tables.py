@@ -15,6 +15,7 @@ class TablesObservation:
     `queue` and `running` are flattened tables: `env.unwrapped.parts(observation)["queue"]` has a row per slot.
     """
 
+    one_place = False
     only_queue = False
 
     def parts(self, sizes: Sizes) -> dict[str, Part]:

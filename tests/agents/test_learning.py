@@ -116,6 +116,8 @@ def test_a_better_order_is_learned_from_random_weights(tmp_path: Path) -> None:
         learning_rate=1e-2,
         target_kl=None,
         critic_first=2,
+        gae_lambda=0.9,
+        pause_cost=0.0,
         tau_s=3600.0,
     )
     seen: list[Validated] = []
@@ -325,17 +327,17 @@ def test_learning_continues_after_a_validation_that_never_ends(
     play = PlainLearner.play
 
     def sometimes(self: PlainLearner, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
-        refuse_stalled(np.array([sampled or model.num_timesteps > 0]), 7)
+        refuse_stalled(np.array([not sampled or model.num_timesteps > 0]), 7)
         return play(self, model, envs, sampled=sampled)
 
     monkeypatch.setattr(PlainLearner, "play", sometimes)
     seen: list[Validated] = []
     learn(scenario, TINY, tmp_path, validated=seen.append)
     assert [validated.best for validated in seen] == [True, *[False] * (len(seen) - 1)]
-    assert all(np.isinf(validated.sampled.ratio) for validated in seen)
+    assert all(np.isinf(validated.greedy.ratio) for validated in seen)
     curve = pd.read_csv(tmp_path / "validation.csv")
     assert curve["step"].tolist() == [validated.step for validated in seen]
-    assert np.isfinite(curve["greedy_mean_jct_s"]).tolist() == [True, *[False] * (len(seen) - 1)]
+    assert np.isfinite(curve["sampled_mean_jct_s"]).tolist() == [True, *[False] * (len(seen) - 1)]
 
 
 @pytest.mark.usefixtures("undrawn")

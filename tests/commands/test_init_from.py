@@ -12,6 +12,7 @@ from gpu_cluster_gym.train_agent import main
 from tests.cases.crowd import crowd
 
 FEW = (
+    *("--action", "steer"),
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "4", "--validation-windows", "2"),
     *("--test-windows", "3", "--total-timesteps", "24", "--validate-every", "24", "--num-envs", "2"),
     *("--n-steps", "12", "--batch-size", "24", "--processes", "1"),

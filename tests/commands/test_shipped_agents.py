@@ -28,6 +28,7 @@ from tests.cases.crowd import TINY, crowd, opinionated
 
 SHIPPED = pretrained.shipped()
 FEW = (
+    *("--action", "steer"),
     *("--cluster", "2x8", "--jobs", "40", "--all-windows", "--windows", "2", "--validation-windows", "2"),
     *("--test-windows", "2", "--total-timesteps", "48", "--validate-every", "24", "--num-envs", "4"),
     *("--n-steps", "6", "--batch-size", "24", "--physics", "exclusive", "--seeds", "2"),
@@ -75,7 +76,7 @@ def test_a_students_card_has_its_allowed_moves(tmp_path: Path, monkeypatch: pyte
     for module in (pretrained, ship):
         monkeypatch.setattr(module, "SHIPPED", tmp_path / "shipped")
     student = ("--action", "moves", "--allowed-moves", "start", "move", "--out", str(tmp_path / "run"))
-    assert train(["--trace-file", crowd(tmp_path / "jobs.csv"), *FEW, *student]) == 0
+    assert train(["--trace-file", crowd(tmp_path / "jobs.csv"), *FEW[2:], *student]) == 0
     ship.main([str(tmp_path / "run"), "--name", "all"])
     card = (tmp_path / "shipped" / "all" / pretrained.CARD).read_text(encoding="utf-8")
     assert "\nA student of look-ahead on the rule `union`: " in card

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +25,7 @@ from gpu_cluster_gym.experiments import Outcome, Setting, _output, coda, xion, x
 from gpu_cluster_gym.experiments._paper import Claim, Needs
 from gpu_cluster_gym.experiments._trials import change_trials, default_policies, sample_trials
 from gpu_cluster_gym.traces import modules
-from gpu_cluster_gym.workloads import Scenario
+from gpu_cluster_gym.workloads import named
 from gpu_cluster_gym.workloads.coda_mix import HEAVY_SHARE
 
 COLUMNS = ["claim", "paper", "measured", "low", "high", "verdict"]
@@ -248,7 +249,7 @@ def test_a_run_folder_has_all_files(tiny: Run) -> None:
 
 def test_choices_can_be_read_from_the_run_folder(tiny: Run) -> None:
     again = read_choices(["--config", str(tiny.folder)])
-    assert (again.paper, again.windows, again.scenario) == ("xion", 2, Scenario(seed=1))
+    assert (again.paper, again.windows, again.scenario) == ("xion", 2, replace(named("philly"), seed=1))
 
 
 def test_claims_are_rows_of_known_columns(tiny: Run) -> None:
