@@ -1,6 +1,6 @@
 """`union`, unless another move is better in sampled futures: planning at each decision, without training.
 
-It makes no claim of its own; `docs/lookahead.md` reports its results. When `union` decides, candidate moves are listed:
+It makes no claim of its own; `docs/learning.md` reports its results. When `union` decides, candidate moves are listed:
 starts of the first queued jobs with each number of workers and on other seats, also in the place of running jobs; other
 GPUs for running jobs, or a pause; waiting. Each is tried in the same futures, in which run times are sampled from the
 belief and no job arrives, and after which `union` continues (`simulator.kernel.moves.rollouts` has the formula). The

@@ -1,6 +1,6 @@
 """`union`: sharing, preemption, sizing, GPU types and CPU cores in one rule; the strongest hand-designed policy here.
 
-It makes no claim of its own: it combines what the papers do one by one, where all of it counts (`docs/mixed.md`).
+It makes no claim of its own: it combines what the papers do one by one, where all of it counts (`docs/workloads.md`).
 
 - Sharing, as in Xonar and Lucid: a job runs beside those with which it loses least, and they lose least by it, by
   profiled GPU utilisation and within the profiled memory; exclusive GPUs are better where the queue is short.
@@ -24,9 +24,9 @@ Co-located jobs are taken to slow each other down by the demand beyond a GPU (`-
 figures of `mixed`; where they take turns they cost each other more, so GPUs are shared up to a demand of 1.7 only.
 
 Our choice: the combination, and the price of a GPU (`simulator.kernel.union.candidates`). Left out: workers on CPU
-cores, which could gain 0.5 % at most (`docs/negative_results.md`); parameter servers that need more than a fair share
+cores, which could gain 0.5 % at most (`docs/learning.md`); parameter servers that need more than a fair share
 of the cores; GPU types for jobs of more than 16 GPUs that fit no node. The defaults were found on training windows,
-first of `mixed` (`docs/mixed.md`), then of nine workloads (`docs/learning.md`).
+first of `mixed` (`docs/workloads.md`), then of nine (`docs/learning.md`).
 
 The policy is `simulator.rule_policy.Rule` with default weights; sharing, preemption, sizing and cores are each switched
 off by a weight of 0: `Rule(sharing=0)`. The compiled algorithm is the package `simulator.kernel.union`, whose

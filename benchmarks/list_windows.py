@@ -14,7 +14,7 @@ SCENARIOS = (
     Scenario(trace="philly", cluster="4x8", jobs=256, drop_too_large=True),
     Scenario(trace="philly", cluster="12x8", jobs=1024),
 )
-"""The backlogs of docs/steady.md whose windows are filtered: acceptance depends on jobs and machines alone."""
+"""The backlogs of docs/workloads.md whose windows are filtered: acceptance depends on jobs and machines alone."""
 
 
 def main() -> None:

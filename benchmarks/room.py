@@ -13,7 +13,7 @@ setting of each window is chosen on half of the draws and judged on the others, 
 compared with the one setting that is best over all windows, chosen and judged in the same way.
 
 `--write` keeps the results in docs/room.csv, beside those of workloads that were not simulated, and updates the tables
-of docs/room.md.
+of docs/workloads.md.
 """
 
 import argparse
@@ -326,9 +326,9 @@ def kept(root: Path) -> list[Row]:
 
 
 def write(root: Path, rows: Sequence[Row], command: str) -> None:
-    """Write docs/room.csv and the tables of docs/room.md."""
+    """Write docs/room.csv and the tables of docs/workloads.md."""
     pd.DataFrame(rows).to_csv(root / "docs" / f"{FILE}.csv", index=False)
-    page = root / "docs" / f"{FILE}.md"
+    page = root / "docs" / "workloads.md"
     fill(page, MARK, [*room_table(rows), "", legend(rows, command), "", *verdicts(rows)])
     fill(page, MARK_FLOORS, floors_table(rows))
 
@@ -346,7 +346,7 @@ def main(args: Sequence[str] | None = None) -> None:
         "--redraws", type=int, default=4, help="draws of run times for the luck split; 0 for none"
     )
     parser.add_argument("--processes", type=int, default=1, help="number of processes")
-    parser.add_argument("--write", action="store_true", help="update docs/room.csv and docs/room.md")
+    parser.add_argument("--write", action="store_true", help="update docs/room.csv and docs/workloads.md")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with docs/")
     chosen = parser.parse_args(args)
     if chosen.redraws == 1:

@@ -11,7 +11,7 @@ above 0 by two standard errors, (2 x noise / gain)^2, true or imagined. The corr
 true gains of all moves tried: without it, imagined futures do not say what pays in the true one.
 
 `--write` keeps the results in docs/room_moves.csv, beside those of other workloads, and updates the table in
-docs/room.md.
+docs/workloads.md.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from gpu_cluster_gym.envs.moves import MovesEnv
 from gpu_cluster_gym.evaluation.stopping import until_parent_ends
 from gpu_cluster_gym.workloads import names as workload_names
 
-FILE, MARK, PAGE = "room_moves", "room for moves", "room"
+FILE, MARK, PAGE = "room_moves", "room for moves", "workloads"
 
 
 class Tried(NamedTuple):
@@ -195,7 +195,9 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--futures", type=int, default=16, help="imagined futures of each move")
     parser.add_argument("--seed", type=int, default=0, help="seed of the windows")
     parser.add_argument("--processes", type=int, default=1, help="number of processes")
-    parser.add_argument("--write", action="store_true", help="update docs/room_moves.csv and docs/room.md")
+    parser.add_argument(
+        "--write", action="store_true", help="update docs/room_moves.csv and docs/workloads.md"
+    )
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with docs/")
     chosen = parser.parse_args(args)
     rows = kept(chosen.root) if chosen.write else []

@@ -40,9 +40,10 @@ DEFAULT_WINDOWS = 20
 TABLE, ABOUT = "all policies", "all workloads"  # names of the marks
 MAX_REASON = 120  # characters
 BRIEF_DIGITS = 2
-BRIEF_ROWS = ("ppo", "union", "xion", "xonar", "coda", "aiturbo", "srtf", "sjf", "las", "fifo")
-BRIEF_COLUMNS = ("philly", "philly_backlog", "mixed", "xion_small", "xonar_mix", "coda_mix", "aiturbo_ps")
-DRAWN_ROWS = BRIEF_ROWS
+BRIEF_ROWS = ("fifo", "las", "sjf", "srtf", "xion", "xonar", "coda", "aiturbo", "union", "ppo")
+BRIEF_COLUMNS = ("philly", "mixed", "xion_small", "xonar_mix", "coda_mix", "aiturbo_ps")
+HOUR_S = 3600.0
+DRAWN_ROWS = BRIEF_ROWS[::-1]
 DRAWN_COLUMNS = ("philly_backlog", "busy", "coda_mix", "aiturbo_ps")
 AGENT = "ppo"
 PICTURE = "policies"
@@ -151,9 +152,40 @@ def of_search(workload: str, cells: Sequence[Cell]) -> Iterator[Cell]:
 
 
 def brief(cells: Sequence[Cell]) -> list[str]:
-    """Return the lines of the short table for README.md, with the best baseline per workload."""
-    few = [cell for cell in cells if cell.policy in BRIEF_ROWS and cell.workload in BRIEF_COLUMNS]
-    return [*table(few, BRIEF_DIGITS), "", best_baselines(cells), *waits(few)] if few else []
+    """Return the lines of the short table for README.md: waits on `philly`, ratios, and the best baselines."""
+    at = {(cell.workload, cell.policy): cell for cell in cells}
+    workloads = [name for name in BRIEF_COLUMNS if (name, REFERENCE) in at]
+    waiting = [name for name in workloads if not math.isnan(at[name, REFERENCE].max_wait_s)][:1]
+    heads = [*(f"mean / longest wait, h: {name}" for name in waiting), *workloads]
+    lines = [f"| mean JCT / {REFERENCE}'s | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
+    best = {
+        name: min(
+            (
+                at[name, label].ratio
+                for label in BRIEF_ROWS
+                if (name, label) in at and eligible(at[name, label])
+            ),
+            default=math.nan,
+        )
+        for name in workloads
+    }
+    for label in BRIEF_ROWS:
+        found = [wait_h(at.get((name, label))) for name in waiting]
+        found += [text(at.get((name, label)), best[name], BRIEF_DIGITS) for name in workloads]
+        lines.append(f"| {label} | {' | '.join(found)} |")
+    baselines_there = [best_baseline(cells, name) for name in workloads]
+    return (
+        [*lines, f"| *best baseline* | {'| ' * len(waiting)}{' | '.join(baselines_there)} |"]
+        if workloads
+        else []
+    )
+
+
+def wait_h(cell: Cell | None) -> str:
+    """Return the mean and the longest wait of a cell, h, each the mean over windows; empty where unknown."""
+    if cell is None or math.isnan(cell.max_wait_s):
+        return ""
+    return f"{cell.mean_wait_s / HOUR_S:.1f} / {cell.max_wait_s / HOUR_S:.0f}"
 
 
 def waits(cells: Sequence[Cell]) -> list[str]:
@@ -170,15 +202,16 @@ def waits(cells: Sequence[Cell]) -> list[str]:
     return ["", *lines]
 
 
-def best_baselines(cells: Sequence[Cell]) -> str:
-    """Return a sentence with the best policy per workload except agents and `union`, including tuned policies."""
-    best: dict[str, Cell] = {}
-    for cell in cells:
-        is_ours = cell.policy.partition(", ")[0] in (AGENT, "union", TUNED)
-        if eligible(cell) and not is_ours and cell.workload in BRIEF_COLUMNS:
-            best[cell.workload] = min(best.get(cell.workload, cell), cell, key=lambda each: each.ratio)
-    found = [f"`{name}`: {it.policy} {text(it, -1, BRIEF_DIGITS)}" for name, it in sorted(best.items())]
-    return f"Best baseline per workload, including tuned ones: {'; '.join(found)}."
+def best_baseline(cells: Sequence[Cell], workload: str) -> str:
+    """Return the best policy of a workload except agents and `union`, including tuned policies, with its ratio."""
+    ours = (AGENT, "union", TUNED)
+    others = [
+        cell
+        for cell in cells
+        if cell.workload == workload and eligible(cell) and cell.policy.partition(", ")[0] not in ours
+    ]
+    best = min(others, key=lambda cell: cell.ratio)
+    return f"{best.policy}: {text(best, -1, BRIEF_DIGITS)}"
 
 
 def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
@@ -273,7 +306,7 @@ def fill(file: Path, mark: str, lines: Sequence[str]) -> None:
 
 def check(root: Path) -> None:
     """Raise ValueError or OSError unless a folder has the files and marks for the table."""
-    for name, mark in (("README.md", TABLE), ("docs/results.md", TABLE), ("docs/results.md", ABOUT)):
+    for name, mark in (("README.md", TABLE), ("docs/results.md", TABLE), ("docs/parameters.md", ABOUT)):
         filled(root / name, {mark: str})
 
 
@@ -349,12 +382,12 @@ def kept_cells(root: Path, name: str = "results") -> list[Cell]:
 
 
 def write(root: Path, legend: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:
-    """Write the short table to README.md, the full table and workloads to docs/results.md, and all cells as CSV."""
+    """Write the short table to README.md, the full one and all cells to docs/results.*, workloads to parameters.md."""
     results = root / "docs" / "results.md"
     if few := brief(cells):
         fill(root / "README.md", TABLE, few)
     fill(results, TABLE, [*table(cells), "", *legend, *waits(cells)])
-    fill(results, ABOUT, described)
+    fill(root / "docs" / "parameters.md", ABOUT, described)
     pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)
     draw(root)
 

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.table_of_log LOG [--windows N] [--processes P] [--policy NAME ...]`
 
-LOG is Microsoft's job log, or a table of its jobs (`docs/how_to.md`). Columns are the generator's windows from
+LOG is Microsoft's job log, or a table of its jobs (`docs/runs.md`). Columns are the generator's windows from
 docs/results.csv, the log's busy test windows, which are filtered like the generator's, and consecutive windows of the
 log without a filter. The log has arrivals, GPUs and run times; the other columns are drawn as for the generator. The
 table is written between the marks in docs/results.md, and every number to docs/results_of_log.csv.

@@ -39,7 +39,7 @@ from gpu_cluster_gym.traces import asking as asking_policies
 from gpu_cluster_gym.workloads import Present, Scenario, present
 
 SCHEMA = "gpu-cluster-gym/decision/1"
-"""Name and version of the document's schema; `docs/forecast.md` describes it."""
+"""Name and version of the document's schema; `docs/your_own_log.md` describes it."""
 NEVER_NICE = 2_147_483_645
 """Largest nice value that Slurm takes."""
 

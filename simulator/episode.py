@@ -263,7 +263,7 @@ class Episode:
         if self.state.endless == OVER_QUOTA:
             return (
                 "the policy started a job that its tenant's quota does not allow (it does not know tenants: choose a "
-                "policy that does, see docs/tenants.md, or drop --quotas)"
+                "policy that does, see docs/rules.md, or drop --quotas)"
             )
         if self.state.endless == STALLED:
             return self.no_progress("all jobs together have run for less than a millisecond per decision")

@@ -15,7 +15,7 @@ class Tenants:
     names: of the tenants, in the order of their first jobs
     quotas: guaranteed GPUs of each
     of_job: (jobs,) number of each job's tenant
-    borrowing: none, idle or reclaim; see docs/tenants.md
+    borrowing: none, idle or reclaim; see docs/rules.md
     """
 
     names: tuple[str, ...] = ()

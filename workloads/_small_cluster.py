@@ -1,6 +1,6 @@
 """Jobs of a small shared cluster on which every lever matters, with a free choice of number and arrivals.
 
-Each figure is taken from a trace or a profile, or lies between those of several (`docs/mixed.md` has the sources):
+Each figure is taken from a trace or a profile, or lies between those of several (`docs/workloads.md` has the sources):
 
 - runs of similar jobs by one user, 78 % of jobs in runs of two or more (Philly);
 - GPUs: 1, 2, 4 or 8, 2.3 on average with a median of one (Philly 1.5, Helios 3.7, both with a median of one);

@@ -1,7 +1,7 @@
 """A day of `mixed`'s jobs with crowded and calm hours: the best policy depends on the hour.
 
-The jobs are those of `workloads/_small_cluster.py`, as in `mixed`; their arrivals differ (`docs/busy.md` has the source
-of each figure):
+The jobs are those of `workloads/_small_cluster.py`, as in `mixed`; their arrivals differ (`docs/workloads.md` has the
+source of each figure):
 
 - the day: a rate of exp(-0.75 cos), from the quietest hour on; the busiest and the quietest are 1.8 and 0.4 times the
   mean (Philly 2.0 and 0.5, Venus 1.7 and 0.2, PAI 1.4 and 0.6);

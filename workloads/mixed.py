@@ -1,7 +1,7 @@
 """Jobs on which four levers matter at once: sharing GPUs, preemption, elastic sizes, and allocation of CPU cores.
 
-Half a generated day of a small shared cluster. No figure is fitted to the results of any policy (`docs/mixed.md` has
-the source of each). The jobs are those of `workloads/_small_cluster.py`, with:
+Half a generated day of a small shared cluster. No figure is fitted to the results of any policy (`docs/workloads.md`
+has the source of each). The jobs are those of `workloads/_small_cluster.py`, with:
 
 - arrivals: a rate that swings by 60 % once (from the mean, the busiest and quietest hours are 2.0 and 0.5 times it in
   Philly, 1.7 and 0.2 in Venus); submissions are spread so that every episode is offered the same load, which counts

@@ -1,7 +1,7 @@
 """The default: jobs like Philly's on 128 busy GPUs, 24 days at a load of 1, from a cluster in use.
 
 Run times are capped at two days, a usual limit of batch queues, since the few longer ones are most of the work.
-docs/steady.md has the measurements behind the choice.
+docs/workloads.md has the measurements behind the choice.
 """
 
 from gpu_cluster_gym.workloads._scenario import Scenario

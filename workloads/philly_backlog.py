@@ -1,6 +1,6 @@
 """A backlog: 512 jobs of Philly's generator, half a day of arrivals for 15 clusters, drain from 8 nodes of 8 GPUs.
 
-All effects on GPU jobs are on. `philly` has the same jobs at a load of 1 (docs/steady.md).
+All effects on GPU jobs are on. `philly` has the same jobs at a load of 1 (docs/workloads.md).
 """
 
 from gpu_cluster_gym.workloads._scenario import Scenario

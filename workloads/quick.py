@@ -1,6 +1,6 @@
 """As `philly`, small and short: jobs like Philly's on 32 busy GPUs, seven days at a load of 1, one of which counts.
 
-Run times are capped at half a day, so that two days suffice for a queue to form (docs/steady.md).
+Run times are capped at half a day, so that two days suffice for a queue to form (docs/workloads.md).
 """
 
 from gpu_cluster_gym.workloads._scenario import Scenario

@@ -8,7 +8,7 @@ types are estimates.
 
 The load counts each GPU as one, and run times are those on a V100: weighted by the generator's GPU-seconds a K80 is
 about 0.2 of a V100, so a load of 0.5 on these 128 GPUs is one of 0.83 on the 77 V100s that they are worth. Run times
-are capped at a day, since a job may take five times as long on a K80 (docs/steady.md). A K80 has 12 GB, so some jobs
+are capped at a day, since a job may take five times as long on a K80 (docs/workloads.md). A K80 has 12 GB, so some jobs
 require a V100; jobs that require more than all V100s are dropped. Locality is off: the placement rules keep every job
 that fits on one node there, so that it would change little.
 """

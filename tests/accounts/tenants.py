@@ -1,4 +1,4 @@
-"""Slow, plain simulator of rankings with tenants, by the rules of docs/tenants.md, on top of `reference.py`."""
+"""Slow, plain simulator of rankings with tenants, by the rules of docs/rules.md, on top of `reference.py`."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_tables_have_a_row_per_workload() -> None:
 
 
 def test_the_page_has_the_kept_numbers() -> None:
-    page = (ROOT / "docs" / "room.md").read_text("utf-8")
+    page = (ROOT / "docs" / "workloads.md").read_text("utf-8")
     found = room.kept(ROOT)
     assert found
     moves = room_moves.table(room_moves.kept(ROOT))
@@ -92,7 +92,7 @@ def test_the_command_measures_a_workload_and_keeps_the_others(
     (tmp_path / "docs").mkdir()
     marks = (room.MARK, room.MARK_FLOORS)
     text = "".join(f"<!-- {mark}: begin -->\n<!-- {mark}: end -->\n" for mark in marks)
-    (tmp_path / "docs" / "room.md").write_text(text, encoding="utf-8")
+    (tmp_path / "docs" / "workloads.md").write_text(text, encoding="utf-8")
     few = ["--windows", "2", "--ahead", "0", "--redraws", "2", "--root", str(tmp_path), "--write"]
     room.main(["--workload", "xion_small", *few])
     room.main(["--workload", "xonar_mix", *few])

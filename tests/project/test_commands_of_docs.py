@@ -64,7 +64,6 @@ READ_ONLY = {
     "--paper": "minutes",
     "--action moves --init-from constants": "constants exist for the full workload only",
     "--protocol": "nine shifts in addition to the windows",
-    "--domain-randomization": "an environment and validation windows for each shift",
     "--config agents/shipped/all": "twelve workloads with validation windows",
     "--policy all --full-trace": "the README runs all policies",
     "--policy all runs/": "the same",

@@ -315,14 +315,10 @@ def test_its_tables_have_the_columns_that_are_declared() -> None:
 
 
 def test_the_lines_in_the_docs_run() -> None:
-    text = (ROOT / "docs" / "how_to.md").read_text(encoding="utf-8")
-    lines = re.findall(
-        r"^    (.*)$|^$",
-        text[text.index("    from gpu_cluster_gym import baselines") :].partition("`SEG")[0],
-        re.MULTILINE,
-    )
+    text = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}
-    exec("\n".join(lines), names)
+    exec(code, names)
     assert len(names["account"].holdings()) >= len(names["window"].jobs)
 
 

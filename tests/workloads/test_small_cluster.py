@@ -1,4 +1,4 @@
-"""`mixed` and `busy` have the figures that `docs/mixed.md` and `docs/busy.md` claim."""
+"""`mixed` and `busy` have the figures that `docs/workloads.md` claims."""
 
 from functools import cache
 from typing import get_args

@@ -3,7 +3,7 @@
 A paused job holds its resources for `pause_s` without progress; then it is queued again, or resumes on GPUs
 reserved for it. Its progress is saved. When it starts again, it holds its GPUs for `load_s` before it runs
 (`holding.begin`). Both times are accounted as overhead (`holding.account_overhead`). Pause and load times are
-drawn per job from measurements: see docs/rules.md, section "What restarts cost".
+drawn per job from measurements: see docs/rules.md, section "Restart costs".
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled

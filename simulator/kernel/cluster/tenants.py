@@ -8,7 +8,7 @@ Beyond it,
     idle, reclaim     a job starts on free GPUs for which no other tenant has a claim
 
 where a tenant's claim is the number of GPUs that its queued jobs request, each of which alone fits into the rest of
-its quota, up to that rest. `reclaim.py` takes borrowed GPUs back. docs/tenants.md has the rules.
+its quota, up to that rest. `reclaim.py` takes borrowed GPUs back. docs/rules.md has the rules.
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
