@@ -62,11 +62,10 @@ READ_ONLY = {
     "benchmarks.": "minutes to hours",
     "lookahead": "minutes a window",
     "--paper": "minutes",
-    "--action moves --init-from constants": "constants exist for the full workload only",
+    "--init-from constants": "constants exist for the full workload only",
+    "--extra-workloads": "validation windows of each workload",
     "--protocol": "nine shifts in addition to the windows",
     "--config agents/shipped/all": "twelve workloads with validation windows",
-    "--policy all --full-trace": "the README runs all policies",
-    "--policy all runs/": "the same",
     "--trace-file weeks.csv": "windows need a log of weeks",
     "docs.examples.train.vectors": "test_training_examples runs it",
 }
