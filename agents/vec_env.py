@@ -17,7 +17,9 @@ from gpu_cluster_gym.workloads import Scenario
 
 
 def batch(num_envs: int, scenario: Scenario, **choices: Any) -> GPUClusterVectorEnv:
-    """Return a vector environment of a scenario, without automatic resets."""
+    """Return a vector environment of a scenario, without automatic resets; it refuses illegal actions."""
+    if choices.get("action") != "steer":
+        choices = {"illegal": "raise"} | choices
     return make_vec(num_envs, asdict(scenario), autoreset=AutoresetMode.DISABLED, **choices)
 
 

@@ -28,17 +28,21 @@ WINDOWS, STEPS, BATCH = 10, 200, 2
 ID = "GPUCluster-v2"
 SMALL = {"cluster": "4x8", "jobs": 256, "physics": "exclusive", "drop_too_large": True}
 """Fields of `philly_backlog` for the steps and the general agent."""
+HINTS: dict[str, Any] = {
+    "hints": True,
+    "reward": "jct",
+    "queue_slots": 16,
+    "running_slots": 16,
+    "min_run_s": 60.0,
+}
+BY_AGENT = HINTS | {"placed_by": "agent", "victims_by": "agent", "observation": "tables"}
+BY_RULE = HINTS | {"victims_by": "rule"}
 KINDS: dict[str, dict[str, Any]] = {
-    "plain by agent": {"placed_by": "agent", "victims_by": "agent", "observation": "tables"},
-    "plain by agent under all physics": {
-        "placed_by": "agent",
-        "victims_by": "agent",
-        "observation": "tables",
-        "scenario": SMALL | {"physics": "all"},
-    },
-    "plain by rule": {},
-    "plain by rule, tables": {"observation": "tables"},
-    "plain by rule, paid by advantage": {"reward": "rollout_advantage"},
+    "plain by agent": BY_AGENT,
+    "plain by agent under all physics": BY_AGENT | {"scenario": SMALL | {"physics": "all"}},
+    "plain by rule": BY_RULE,
+    "plain by rule, tables": BY_RULE | {"observation": "tables"},
+    "plain by rule, paid by advantage": BY_RULE | {"reward": "rollout_advantage"},
     "steer": {"action": "steer"},
     "steer with a critic": {"action": "steer", "privileged": True},
     "moves": {"action": "moves"},

@@ -301,10 +301,10 @@ def rollout(quick: bool) -> Comparison:
 ENV_ID = "GPUCluster-v2"
 STEP_TARGETS = {"plain": 60_000.0, "plain_by_agent": 200_000.0}  # steps per second
 BATCH_TARGETS = {"plain": 300_000.0, "plain_by_agent": None, "moves": 30_000.0}
-BY_AGENT = {"placed_by": "agent", "victims_by": "agent"}
+HINTS = {"action": "plain", "hints": True, "queue_slots": 16, "running_slots": 16, "min_run_s": 60.0}
 ACTIONS: dict[str, dict[str, Any]] = {
-    "plain": {"action": "plain"},
-    "plain_by_agent": {"action": "plain", **BY_AGENT},
+    "plain": {**HINTS, "victims_by": "rule", "workload": "philly"},
+    "plain_by_agent": {**HINTS, "placed_by": "agent", "victims_by": "agent", "workload": "philly"},
     "moves": {"action": "moves"},
 }
 """Keywords of the environment, by action name in a row."""
@@ -409,7 +409,7 @@ for _action in BATCH_TARGETS:
 PPO_OPTIONS: dict[str, Any] = {"n_steps": 64, "batch_size": 1024, "n_epochs": 4, "device": "cpu", "seed": 0}
 MAX_OVER_NULL = 1.25  # 0.8 of the frames per second
 LEARNER_OPTIONS: dict[str, dict[str, Any]] = {
-    "plain": {"observation": "slots", "illegal": "first_legal"},
+    "plain": {**HINTS, "victims_by": "rule", "workload": "philly"},
     "moves": {"illegal": "first_legal"},
 }
 

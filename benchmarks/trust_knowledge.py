@@ -38,8 +38,9 @@ ROUNDING = 1e-6
 
 AGENTS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "plain, tables": {"observation": "tables"},
-    "plain, own places and victims": {"placed_by": "agent", "victims_by": "agent"},
+    "plain with hints": {"hints": True, "victims_by": "rule"},
+    "plain with hints, tables": {"hints": True, "victims_by": "rule", "observation": "tables"},
+    "plain, own places": {"placed_by": "agent"},
     "moves": {"action": "moves"},
     "moves with cores": {"action": "moves", "cores": True},
     "steer": {"action": "steer"},
@@ -211,7 +212,10 @@ def batch_of(load: Workload, kind: str) -> PlainBatch | MovesBatch | SteerBatch:
     """Return a batch of one environment of an action kind."""
     choices = {name: value for name, value in AGENTS[kind].items() if name != "action"}
     action = AGENTS[kind].get("action", "plain")
-    reference = base_policy(0.0, np.inf) if action == "plain" else DEFAULT
+    if action != "steer":
+        choices["illegal"] = "raise"
+    hints = bool(choices.get("hints"))
+    reference = base_policy(0.0, np.inf, hints=hints) if action == "plain" else DEFAULT
     kinds = {"plain": PlainBatch, "moves": MovesBatch, "steer": SteerBatch}
     made: PlainBatch | MovesBatch | SteerBatch = kinds[action](
         [PreparedWindow(load, reference)], 1, **choices

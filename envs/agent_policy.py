@@ -9,8 +9,15 @@ from typing import Any, get_args
 import numpy as np
 
 from gpu_cluster_gym.envs import validation
-from gpu_cluster_gym.envs.batch import Illegal, MaskIn, why_illegal
-from gpu_cluster_gym.envs.env import base_policy, plain_actions, plain_observation
+from gpu_cluster_gym.envs.batch import Illegal, MaskIn, replaced, why_illegal
+from gpu_cluster_gym.envs.env import (
+    MIN_RUN_S,
+    QUEUE_SLOTS,
+    RUNNING_SLOTS,
+    base_policy,
+    plain_actions,
+    plain_observation,
+)
 from gpu_cluster_gym.envs.moves import QUEUED_JOBS, RUNNING_JOBS, move_sizes, observed
 from gpu_cluster_gym.envs.observations import Sizes
 from gpu_cluster_gym.envs.spaces import row
@@ -21,7 +28,6 @@ from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import PAUSED_TIME
 from gpu_cluster_gym.simulator.kernel.moves import move_steps
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MAX_MOVES, list_dtype
-from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
 from gpu_cluster_gym.simulator.kernel.slots import stepping
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
@@ -47,7 +53,7 @@ def AgentPolicy(  # noqa: N802 - reads like a class
     predict: `predict(observation, mask) -> action`, for observations of a single environment
     `gymnasium.make("GPUCluster-v2", action=action, mask=mask, **choices)`.
     choices: the keywords of that environment that define observations and actions; see `PlainAgent`, `MovesAgent` and
-    `steer_agent`. The policy raises ValueError for an illegal action.
+    `steer_agent`.
     """
     kinds: dict[str, Callable[..., Policy]] = {
         "plain": CompiledPlainAgent,
@@ -73,21 +79,22 @@ class PlainAgent:
         predict: Predict,
         *,
         observation: str | None = None,
+        hints: bool = False,
         placed_by: str = "rule",
-        victims_by: str = "rule",
-        queue_slots: int = 16,
-        running_slots: int = 16,
+        victims_by: str = "agent",
+        queue_slots: int = QUEUE_SLOTS,
+        running_slots: int = RUNNING_SLOTS,
         exponent: float = BASE_POLICY.exponent,
-        margin: float = BASE_POLICY.margin,
-        queue_order: str = "gain",
+        margin: float | None = None,
+        queue_order: str | None = None,
         min_run_s: float = MIN_RUN_S,
-        illegal: str = "raise",
+        illegal: str = "next_legal",
     ) -> None:
         """Store the keywords of `GPUClusterEnv`."""
         self._actions = plain_actions(queue_slots, running_slots, placed_by, victims_by)
-        self._observation = plain_observation(observation, self._actions)
-        self._predict, self._forgives = predict, _forgives(illegal)
-        self._base_policy = base_policy(exponent, margin, queue_order)
+        self._observation = plain_observation(observation, self._actions, hints)
+        self._predict, self._illegal = predict, _illegal(illegal)
+        self._base_policy = base_policy(exponent, margin, queue_order, hints=hints)
         self._min_run_s = validation.finite("min_run_s", min_run_s, minimum=0)
         self._view: View | None = None
 
@@ -121,7 +128,7 @@ class PlainAgent:
         sizes = Sizes(*actions[:2], len(view.gpus.node), len(view.nodes.cores))
         legal = mask.astype(bool)
         chosen = self._predict(self._observation(slots.observation, sizes), legal)
-        number = allowed(chosen, legal, forgiven=self._forgives)
+        number = allowed(chosen, legal, illegal=self._illegal, last_resort=actions.pausing)
         return [Wait()] if number == actions.wait else actions.moves(number, slots, view)
 
 
@@ -149,7 +156,9 @@ class CompiledPlainAgent(PlainAgent, RunsCompiled):
                 raise StalledEpisodeError(ENDLESS)
             legal = masks[0].astype(bool)
             seen = self._observation(rows[0], sizes)
-            chosen[0] = allowed(self._predict(seen, legal), legal, forgiven=self._forgives)
+            chosen[0] = allowed(
+                self._predict(seen, legal), legal, illegal=self._illegal, last_resort=actions.pausing
+            )
 
 
 @dataclass
@@ -166,13 +175,13 @@ class MovesAgent(RunsCompiled):
     running_jobs: int = RUNNING_JOBS
     max_moves: int = MAX_MOVES
     cores: bool = False
-    illegal: str = "raise"
+    illegal: str = "next_legal"
 
     def __post_init__(self) -> None:
         """Validate the fields."""
         self._sizes = move_sizes(self.queued_jobs, self.running_jobs, self.max_moves, self.cores)
         self._rule: Rule = default_rule(self.default_weights)
-        self._forgives = _forgives(self.illegal)
+        self._illegal = _illegal(self.illegal)
 
     def __call__(self, view: View) -> Action:
         """Raise ValueError: the agent cannot be called move by move."""
@@ -203,7 +212,7 @@ class MovesAgent(RunsCompiled):
                     raise StalledEpisodeError(ENDLESS)
                 observation = row(observed(lists, written.load, self._sizes.max_moves), 0)
                 mask = observation["mask"].astype(bool)
-                chosen[0] = allowed(self.predict(observation, mask), mask, forgiven=self._forgives)
+                chosen[0] = allowed(self.predict(observation, mask), mask, illegal=self._illegal)
             yield
 
 
@@ -252,19 +261,23 @@ def steer_agent(
     return Steered(Offsets(default_rule(default_weights), weights), every, choose)
 
 
-def _forgives(illegal: str) -> bool:
-    """Return whether the first legal action replaces an illegal one."""
-    return bool(validation.choice("illegal", illegal, get_args(Illegal)) == "first_legal")
+def _illegal(illegal: str) -> Illegal:
+    """Return the treatment of illegal actions; ValueError for an unknown one."""
+    found: Illegal = validation.choice("illegal", illegal, get_args(Illegal))
+    return found
 
 
-def allowed(chosen: Any, legal: np.ndarray, *, forgiven: bool) -> int:
-    """Return an action as an integer, or the first legal action for an illegal one if forgiven; else ValueError."""
+def allowed(chosen: Any, legal: np.ndarray, *, illegal: Illegal, last_resort: slice = slice(0, 0)) -> int:
+    """Return an action as an integer, or the one that replaces it if it is illegal; ValueError if none does.
+
+    last_resort: actions that replace an illegal one only where no other is legal.
+    """
     answer = np.asarray(chosen)
     if answer.size != 1 or answer.dtype.kind not in "iu":
         raise ValueError(f"the agent returned {chosen!r}: expected the number of one action")
     number = int(answer.reshape(-1)[0])
     if 0 <= number < len(legal) and legal[number]:
         return number
-    if not forgiven:
+    if illegal == "raise":
         raise ValueError(why_illegal(number, len(legal)))
-    return int(legal.argmax())
+    return int(replaced(np.array([number]), legal[np.newaxis], illegal, last_resort)[0])

@@ -1,6 +1,7 @@
 """Environments of one action kind that are stepped together; a single environment is a batch of one."""
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +25,8 @@ from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import find, unknown
 
 Info = dict[str, np.ndarray]
-Illegal = Literal["raise", "first_legal"]
-"""Treatment of an illegal action: ValueError, or the first legal action in its place."""
+Illegal = Literal["next_legal", "first_legal", "raise"]
+"""Treatment of an illegal action: the next or the first legal one replaces it, with one warning; or ValueError."""
 MaskIn = Literal["info", "observation"]
 """Place of the action mask: in the info only, or also in the observation."""
 FINAL_INFO = ("mean_jct_s", "jct_ratio")
@@ -56,6 +57,7 @@ class Batch(ABC):
     """
 
     no_advantage: str | None = None  # reason why rewards by advantage are unavailable
+    last_resort = slice(0, 0)  # actions that replace an illegal one only where no other is legal
     action_space: Space[Any]
     seen_parts: Parts
     states: np.ndarray
@@ -67,14 +69,14 @@ class Batch(ABC):
         count: int,
         *,
         reward: str,
-        illegal: str = "raise",
+        illegal: str = "next_legal",
         mask: str = "info",
         threads: int = 1,
     ) -> None:
         """Allocate the arrays; `begin` starts an environment."""
         self.windows, self.count = windows, validation.whole_number("num_envs", count)
         self.threads = validation.whole_number("threads", threads)
-        self.forgives = validation.choice("illegal", illegal, get_args(Illegal)) == "first_legal"
+        self.illegal: Illegal = validation.choice("illegal", illegal, get_args(Illegal))
         self.mask_in_observation = validation.choice("mask", mask, get_args(MaskIn)) == "observation"
         self._reward = find("envs.rewards", reward, "reward")
         self._quantities = tuple(signature(self._reward).parameters)
@@ -92,7 +94,7 @@ class Batch(ABC):
         self.rewards, self.scale, self.elapsed_s = np.zeros(count), np.ones(count), np.zeros(count)
         self.agrees = np.zeros(count, bool)
         self.terminated, self.truncated, self.over = (np.zeros(count, bool) for _ in range(3))
-        self.num_illegal = np.zeros(count, np.int64)
+        self.num_illegal, self._has_warned = np.zeros(count, np.int64), False
         self._is_steady, self._counted_ended = np.zeros(count, bool), np.zeros(count, bool)
         self._seen_done = np.zeros(count, np.int64)
         self._slowdown = np.zeros(count)  # so far, in this episode
@@ -162,7 +164,7 @@ class Batch(ABC):
         return mean
 
     def _legal(self, actions: np.ndarray) -> np.ndarray:
-        """Return the actions, with illegal ones replaced by the first legal action if allowed; else ValueError."""
+        """Return the actions, with illegal ones replaced by legal ones if allowed; else ValueError."""
         if not isinstance(self.action_space, MaskedDiscrete):
             return actions
         chosen, masks = actions.astype(np.int64), self.masks()
@@ -172,12 +174,16 @@ class Batch(ABC):
         wrong = ~inside | (masks[np.arange(self.count), np.where(inside, chosen, 0)] == 0)
         wrong &= ~self.over
         if wrong.any():
-            if not self.forgives:
-                e = int(wrong.argmax())
+            e = int(wrong.argmax())
+            if self.illegal == "raise":
                 where = f"environment {e}: " if self.count > 1 else ""
                 raise ValueError(where + why_illegal(int(chosen[e]), masks.shape[1]))
+            if not self._has_warned:
+                self._has_warned = True
+                warnings.warn(why_illegal(int(chosen[e]), masks.shape[1], forgiven=True), stacklevel=3)
             self.num_illegal += wrong
-        return np.where(wrong | self.over, masks.argmax(axis=1), chosen)
+        wrong |= self.over
+        return np.where(wrong, replaced(chosen, masks, self.illegal, self.last_resort), chosen)
 
     @abstractmethod
     def _begin(self, e: int, prepared: PreparedWindow) -> None:
@@ -377,14 +383,42 @@ def privileged_space(privileged: bool) -> Space[Any]:
     return Dict({"load": LOAD_SPACE, "critic": CRITIC_SPACE}) if privileged else LOAD_SPACE
 
 
-def why_illegal(action: int, count: int) -> str:
+def why_illegal(action: int, count: int, *, forgiven: bool = False) -> str:
     """Return the message for an illegal action, with its remedy."""
-    if not 0 <= action < count:
+    inside = 0 <= action < count
+    what = f"action {action} is illegal now" if inside else f"there is no action {action} of {count}"
+    if forgiven:
+        return (
+            f"{what}: a legal action replaces it, and every illegal action from now on, without a further warning; "
+            " info['illegal'] counts them. Masks of legal actions are info['action_mask'] and action_masks(), "
+            "which MaskablePPO of sb3-contrib calls; illegal='raise' refuses illegal actions"
+        )
+    if not inside:
         return f"there is no action {action}: they are 0 to {count - 1}"
     return (
-        f"action {action} is illegal now: see action_masks(), which MaskablePPO of sb3-contrib calls, or "
-        "info['action_mask']; illegal='first_legal' takes the first legal action instead"
+        f"{what}: see action_masks(), which MaskablePPO of sb3-contrib calls, or info['action_mask']; "
+        "illegal='next_legal' takes the next legal action instead"
     )
+
+
+def replaced(actions: np.ndarray, masks: np.ndarray, illegal: Illegal, last_resort: slice) -> np.ndarray:
+    """Return the legal action that replaces an illegal one under each mask: int64 (N,).
+
+    It is the first legal action, or for `next_legal` the first one from the illegal one on; after the last action comes
+    the first again. One of `last_resort` replaces another action only where no other is legal.
+
+    actions: int64 (N,). masks: (N, actions).
+    """
+    allowed = masks.astype(bool)
+    allowed[:, last_resort] = False
+    allowed = np.where(allowed.any(axis=1, keepdims=True), allowed, masks > 0)
+    if illegal != "next_legal":
+        first: np.ndarray = allowed.argmax(axis=1)
+        return first
+    size = masks.shape[1]
+    turned = (actions[:, np.newaxis] + np.arange(size)) % size
+    found: np.ndarray = (actions + np.take_along_axis(allowed, turned, axis=1).argmax(axis=1)) % size
+    return found
 
 
 @cache

@@ -24,7 +24,6 @@ from gpu_cluster_gym.envs.windows import (
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, PLACEMENTS
-from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
 from gpu_cluster_gym.simulator.kernel.slots import stepping
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
 from gpu_cluster_gym.simulator.kernel.slots.features import FITS
@@ -167,6 +166,11 @@ class PlainActions(NamedTuple):
         """The last action."""
         return self.starts + self.pauses * self.running_slots
 
+    @property
+    def pausing(self) -> slice:
+        """The actions that pause a job."""
+        return slice(self.starts, self.wait)
+
     def mask(self, slots: Slots) -> np.ndarray:
         """Return the legal actions: int8 (actions,)."""
         fits = slots.queue_features[:, FITS].astype(np.int8)
@@ -195,11 +199,20 @@ def plain_actions(queue_slots: Any, running_slots: Any, placed_by: Any, victims_
     )
 
 
-def plain_observation(observation: str | None, actions: PlainActions) -> Any:
-    """Return an observation by name, the default one for None; ValueError if it does not go with the actions."""
+QUEUE_SLOTS, RUNNING_SLOTS, MIN_RUN_S = 64, 16, 3600.0
+"""Defaults of the action `plain`: K, R, and the time since its last start after which a job may be paused, s."""
+
+
+def plain_observation(observation: str | None, actions: PlainActions, hints: bool) -> Any:
+    """Return an observation by name, the default one for None; ValueError if it does not go with the other keywords."""
     by_rule = actions.places == 1 and not actions.pauses
-    name = observation or ("slots" if by_rule else "tables")
+    name = observation or ("tables" if actions.places > 1 else "slots" if by_rule and hints else "sets")
     found = find("envs.observations", name, "observation")
+    if found.shows_hints and not hints:
+        raise ValueError(
+            f"observation {name!r} requires hints=True, since it shows the base policy's choice; use "
+            "observation='sets'"
+        )
     if found.only_queue and not by_rule:
         raise ValueError(
             f"observation {name!r} requires placed_by='rule' and victims_by='rule', since it shows one action per "
@@ -217,12 +230,21 @@ ORDERS: dict[str, Key] = {"gain": "weighted", "arrival": "submit"}
 """Keys of the orders in which the queue is shown."""
 
 
-def base_policy(exponent: float, margin: float, queue_order: str = "gain") -> Ranking:
-    """Return the base policy, see `baselines.xion_threshold`; ValueError for an invalid value.
+def base_policy(
+    exponent: float, margin: float | None = None, queue_order: str | None = None, *, hints: bool = False
+) -> Ranking:
+    """Return the base policy; ValueError for an invalid value.
 
-    An infinite margin never pauses a job. queue_order: `gain`, or `arrival` for the order of submission.
+    It is FIFO, or with hints `baselines.xion_threshold`, unless `margin` (an infinite one never pauses a job) and
+    `queue_order` (`gain`, or `arrival` for the order of submission) say otherwise.
     """
-    key = ORDERS[validation.choice("queue_order", queue_order, tuple(ORDERS))]
+    order = queue_order or ("gain" if hints else "arrival")
+    key = ORDERS[validation.choice("queue_order", order, tuple(ORDERS))]
+    if order == "gain" and not hints:
+        raise ValueError(
+            "queue_order 'gain' requires hints=True, since it is a heuristic's order of the queue"
+        )
+    margin = (BASE_POLICY.margin if hints else np.inf) if margin is None else margin
     validation.finite("exponent", exponent)
     if margin != np.inf:
         validation.finite("margin", margin, minimum=0)
@@ -241,23 +263,25 @@ class PlainBatch(Batch):
         count: int,
         *,
         observation: str | None = None,
+        hints: bool = False,
         placed_by: str = "rule",
-        victims_by: str = "rule",
+        victims_by: str = "agent",
         reward: str = "jct",
-        queue_slots: int = 16,
-        running_slots: int = 16,
+        queue_slots: int = QUEUE_SLOTS,
+        running_slots: int = RUNNING_SLOTS,
         min_run_s: float = MIN_RUN_S,
         tau_s: float | None = 3600.0,
         **choices: Any,
     ) -> None:
         """Allocate the buffers; see `GPUClusterEnv` for the keywords."""
         self.actions = actions = plain_actions(queue_slots, running_slots, placed_by, victims_by)
-        self._observation = plain_observation(observation, actions)
+        self._observation = plain_observation(observation, actions, validation.boolean("hints", hints))
         if actions.places > 1 or actions.pauses:
             self.no_advantage = (
                 "requires placed_by='rule' and victims_by='rule', since it compares starts made by the base policy's "
                 "rules"
             )
+        self.last_resort = actions.pausing
         super().__init__(windows, count, reward=reward, **choices)
         if count > 1:
             self.refuse_several_sizes()
@@ -397,26 +421,29 @@ class GPUClusterEnv(ClusterEnv):
     ## Description
     An episode is a window of a trace: a few hundred jobs that arrive over time, each of which requests some GPUs for
     some time. A step starts a job, pauses one, or waits for the next event; several steps may share an instant.
-    Instants at which only waiting is legal are skipped. The base policy (`baselines.xion_threshold` with `exponent` and
-    `margin`) orders the queue, and makes the choices that are left to rules.
+    Instants at which only waiting is legal are skipped. The queue is shown in the order of arrival. The base policy is
+    the reference of scores and rewards, and makes the choices that are left to rules: FIFO by default; with
+    `hints=True`, `baselines.xion_threshold` with `exponent` and `margin`, in whose order the queue is then shown.
 
     ## Action Space
     MaskedDiscrete(n), int64. With K queue slots and R running slots:
-    - starts of queue slot k, K actions: the scenario's placement rule places the job, and where it does not fit, the
-      victims that the base policy would pause for it are paused. With `placed_by="agent"`, 3 K actions 3 k + p: p is
-      the placement rule, `first_fit`, `best_fit` or `spread`.
-    - only with `victims_by="agent"`: R pauses of running slot r, legal while a job is queued and once the job has run
-      for `min_run_s`. A start is then legal only where the job fits.
+    - starts of queue slot k, K actions, legal where the job fits: the scenario's placement rule places it. With
+      `placed_by="agent"`, 3 K actions 3 k + p: p is the placement rule, `first_fit`, `best_fit` or `spread`.
+    - R pauses of running slot r, legal while a job is queued and once the job has run for `min_run_s`. With
+      `victims_by="rule"` there are none, and a start that does not fit pauses the jobs that the base policy would pause
+      for it.
     - the last action waits for the next event.
     The mask of legal actions is `info["action_mask"]`, or `action_masks()` for MaskablePPO. `sample()` draws legal
-    actions.
+    actions. An illegal action is replaced by the next legal one that is no pause: from slot k on, the first job that
+    fits starts, else from slot 0 on, or the environment waits. `info["illegal"]` counts these, and a UserWarning says
+    so once.
 
     ## Observation Space
-    `slots`, the default where rules choose places and victims: Box, float32 (n,): the features of K queued jobs, totals
-    of the cluster, the logits of the base policy, and the mask. `sets`: Box, float32 (n,): the same features and
-    totals, legal starts and waiting, and the features of the R running jobs with most time remaining; nothing of the
-    base policy. `tables`, the default otherwise: Dict of float32 vectors `free_memory` (share of each GPU's),
-    `free_cores` (share of each node's), `queue`, `running` and `totals`. Times are
+    `sets`, the default: Box, float32 (n,): the features of K queued jobs, totals of the cluster, legal starts and
+    waiting, and the features of the R running jobs with most time remaining; nothing of the base policy. `slots`, the
+    default with `hints=True` and `victims_by="rule"`: Box, float32 (n,): the same features of queued jobs and totals,
+    the logits of the base policy, and the mask. `tables`, the default with `placed_by="agent"`: Dict of float32 vectors
+    `free_memory` (share of each GPU's), `free_cores` (share of each node's), `queue`, `running` and `totals`. Times are
     log1p(seconds / 60) / 4. `columns` and `shapes` name every entry, and `parts(observation)` splits an observation.
     Jobs beyond the K slots are not shown until there is space, except the base policy's own choice, which takes the
     last slot. With `mask="observation"`: Dict of `observations` and `action_mask`, int8 (n,).
@@ -454,23 +481,27 @@ class GPUClusterEnv(ClusterEnv):
       `steer` that of `union`.
 
     ## Arguments
-    - `workload`: a named workload; None means `philly`.
+    - `workload`: a named workload; None means `quick`, or with a scenario's own trace, windows of that.
     - `scenario`: fields of `workloads.Scenario` that differ from the workload's.
     - `split`: `train`, `validation` or `test`; a full trace is the same episode in every split.
     - `count`: number of windows, from the start of the split.
-    - `observation`: `slots`, `sets` or `tables`, or another module of `envs/observations`.
+    - `observation`: `sets`, `slots` or `tables`, or another module of `envs/observations`.
+    - `hints`: whether a heuristic helps: it orders the queue, and `slots` shows its choice.
     - `placed_by`: `rule` or `agent`, which chooses the placement rule of a start.
     - `victims_by`: `rule` or `agent`, which chooses the running jobs to pause.
     - `reward`: a module of `envs/rewards`.
     - `queue_slots`: K, at least 1.
     - `running_slots`: R, at least 0.
     - `exponent`: exponent of a job's number of GPUs in the base policy's order.
-    - `margin`: gain required of a pause under the base policy, in overheads; infinity never pauses.
-    - `queue_order`: `gain`, the base policy's order of the queue, or `arrival`, the order of submission.
+    - `margin`: gain required of a pause under the base policy, in overheads; None means 8 with hints, and otherwise
+      infinity, which never pauses.
+    - `queue_order`: `arrival`, the order of submission, or `gain`, a heuristic's, which requires hints; None means
+      `gain` with hints.
     - `min_run_s`: time since its last start after which an action may pause a job, s. Agents that learn pauses with a
       short one may pause and restart jobs without end, as time hardly passes in between.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
-    - `illegal`: `raise` a ValueError for an illegal action, or take the `first_legal` action instead.
+    - `illegal`: take the `next_legal` or the `first_legal` action instead of an illegal one, pauses after all others;
+      or `raise` a ValueError.
     - `mask`: `info`, or `observation` to put the action mask into the observation too.
     - `render_mode`: `ansi`, `rgb_array` (an image of nodes and GPUs by job, 480 x 640) or `human` (a window).
     """
@@ -487,23 +518,25 @@ class GPUClusterEnv(ClusterEnv):
         split: Split = "train",
         count: int = 64,
         observation: str | None = None,
+        hints: bool = False,
         placed_by: str = "rule",
-        victims_by: str = "rule",
+        victims_by: str = "agent",
         reward: str = "jct",
-        queue_slots: int = 16,
-        running_slots: int = 16,
+        queue_slots: int = QUEUE_SLOTS,
+        running_slots: int = RUNNING_SLOTS,
         exponent: float = BASE_POLICY.exponent,
-        margin: float = BASE_POLICY.margin,
-        queue_order: str = "gain",
+        margin: float | None = None,
+        queue_order: str | None = None,
         min_run_s: float = MIN_RUN_S,
         tau_s: float | None = 3600.0,
-        illegal: str = "raise",
+        illegal: str = "next_legal",
         mask: str = "info",
         render_mode: str | None = None,
     ) -> None:
         """Choose the windows; nothing is simulated before the first reset."""
         choices = {
             "observation": observation,
+            "hints": hints,
             "placed_by": placed_by,
             "victims_by": victims_by,
             "reward": reward,
@@ -514,7 +547,9 @@ class GPUClusterEnv(ClusterEnv):
             "illegal": illegal,
             "mask": mask,
         }
-        self.base_policy = base_policy(exponent, margin, queue_order)
+        self.base_policy = base_policy(
+            exponent, margin, queue_order, hints=validation.boolean("hints", hints)
+        )
         super().__init__(prepare(scenario, workload, split, count, self.base_policy), render_mode, choices)
 
     @property

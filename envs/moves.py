@@ -69,7 +69,7 @@ class MovesBatch(UnionBatch):
         reward: str = "gain",
         futures: int = 8,
         tau_s: float | None = 3600.0,
-        illegal: str = "raise",
+        illegal: str = "next_legal",
         mask: str = "info",
         threads: int = 1,
     ) -> None:

@@ -14,10 +14,25 @@ from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.simulator.rule_policy import Rule, memory_of
 from gpu_cluster_gym.simulator.source import adopt
 from gpu_cluster_gym.traces import unknown
-from gpu_cluster_gym.workloads import Scenario, Split, Workload, cached, full_trace, make_scenario, windows
+from gpu_cluster_gym.workloads import (
+    DEFAULT as COMMANDS_WORKLOAD,
+)
+from gpu_cluster_gym.workloads import (
+    Scenario,
+    Split,
+    Workload,
+    base,
+    cached,
+    full_trace,
+    make_scenario,
+    named,
+    windows,
+)
 
 DEFAULT = Rule()
 """The policy `union`: reference of the actions `moves` and `steer` unless other weights are given."""
+WORKLOAD = "quick"
+"""The workload of an environment unless another one, or a log, is named."""
 MAX_INSTANTS_PER_JOB = 1000  # an episode is truncated after this many instants, times jobs
 RESET_OPTIONS = ("split", "window")
 
@@ -96,10 +111,14 @@ def prepare(
     count: int,
     reference: Ranking | Rule = DEFAULT,
 ) -> tuple[PreparedWindow, ...]:
-    """Return the prepared windows of a named workload, `philly` for None.
+    """Return the prepared windows of a named workload.
 
-    scenario: fields that differ from the workload's.
+    None is `quick`; or, where the fields name a log, another trace, or a number of jobs, windows of that, as in the
+    commands. scenario: fields that differ from the workload's.
     """
+    fields = scenario if isinstance(scenario, Mapping) else {}
+    if workload is None and base(fields) == named(COMMANDS_WORKLOAD):
+        workload = WORKLOAD
     found = make_scenario(workload, scenario)
     return prepared_windows(found, word("split", split), whole_number("count", count), reference)
 

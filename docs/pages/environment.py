@@ -21,7 +21,8 @@ from gpu_cluster_gym.traces import modules
 PAGE = Path(__file__).parent.parent / "environment.md"
 COLUMNS_PAGE = PAGE.with_name("observations.md")
 SHOWN: dict[str, dict[str, Any]] = {
-    'observation="slots"': {},
+    'observation="sets"': {},
+    'observation="slots"': {"hints": True, "victims_by": "rule"},
     'observation="tables"': {"observation": "tables"},
     'action="moves"': {"action": "moves"},
     'action="steer"': {"action": "steer", "privileged": True},
@@ -30,17 +31,15 @@ SHOWN: dict[str, dict[str, Any]] = {
 SPACES: dict[str, dict[str, Any]] = {
     "plain": {},
     'plain, placed_by="agent"': {"placed_by": "agent"},
-    'plain, victims_by="agent"': {"victims_by": "agent"},
-    "plain, both": {"placed_by": "agent", "victims_by": "agent"},
+    'plain, victims_by="rule"': {"victims_by": "rule"},
     "moves": {"action": "moves"},
     "steer": {"action": "steer"},
 }
 """Keywords of the environments whose action spaces are shown."""
 CHOICES = {
-    "plain": "start queue slot k, or wait; rules choose the place and the victims",
-    'plain, placed_by="agent"': "start queue slot k by placement rule p, number 3 k + p, or wait",
-    'plain, victims_by="agent"': "start queue slot k, pause running slot r, or wait",
-    "plain, both": "start queue slot k by placement rule p, pause running slot r, or wait",
+    "plain": "start queue slot k, pause running slot r, or wait; a rule chooses the place",
+    'plain, placed_by="agent"': "start queue slot k by placement rule p, number 3 k + p, pause running slot r, or wait",
+    'plain, victims_by="rule"': "start queue slot k, or wait; rules choose the place, and the jobs to pause for it",
     "moves": "choose a move from the list of `union`",
     "steer": "set weights of `union`",
 }

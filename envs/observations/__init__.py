@@ -2,8 +2,9 @@
 
 An observation has `parts(sizes)`, the name, shape and columns of each part (`envs.spaces.Part`); `space(sizes)`; and a
 call `(rows, sizes)` that returns new arrays from the rows that the kernel writes, float32 (..., n), whose layout
-`simulator.slots.Slots` describes. `only_queue` is True where it reads no further than the part about the queue, and
-`one_place` where it shows one start per queue slot, so that agents cannot choose among placement rules.
+`simulator.slots.Slots` describes. `shows_hints` is True where it shows the base policy's choice, `only_queue` where it
+reads no further than the part about the queue, and `one_place` where it shows one start per queue slot, so that agents
+cannot choose among placement rules.
 """
 
 from typing import NamedTuple

@@ -16,6 +16,7 @@ class SetsObservation:
     """
 
     one_place = True
+    shows_hints = False
     only_queue = False
 
     def parts(self, sizes: Sizes) -> dict[str, Part]:

@@ -13,6 +13,7 @@ class SlotsObservation:
     """[K x queue features, totals, K + 1 base logits, K + 1 mask]; requires placed_by="rule" and victims_by="rule"."""
 
     one_place = True
+    shows_hints = True
     only_queue = True
 
     def parts(self, sizes: Sizes) -> dict[str, Part]:

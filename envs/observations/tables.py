@@ -16,6 +16,7 @@ class TablesObservation:
     """
 
     one_place = False
+    shows_hints = False
     only_queue = False
 
     def parts(self, sizes: Sizes) -> dict[str, Part]:

@@ -11,6 +11,8 @@ import pandas as pd
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 
 COUNT = 32  # jobs
+BY_RULE: dict[str, Any] = {"hints": True, "victims_by": "rule"}
+"""Keywords of an environment whose queue is in a heuristic's order, and where rules choose places and victims."""
 
 
 class Seen(NamedTuple):
@@ -77,8 +79,13 @@ def scenario(folder: Path, table: pd.DataFrame | None = None, **fields: Any) -> 
 
 
 def make(chosen: dict[str, Any], **choices: Any) -> GPUClusterEnv:
-    """Return the environment, without the wrappers of `gymnasium.make`; its slots hold all jobs by default."""
-    wanted = {"queue_slots": COUNT, "running_slots": COUNT} | choices
+    """Return the environment, without the wrappers of `gymnasium.make`.
+
+    By default its slots hold all jobs, a heuristic orders the queue, rules choose places and victims, jobs may be
+    paused after a minute, and illegal actions are refused.
+    """
+    usual = {"queue_slots": COUNT, "running_slots": COUNT, "min_run_s": 60.0, "illegal": "raise"}
+    wanted = BY_RULE | usual | choices
     env = gymnasium.make("GPUCluster-v2", scenario=chosen, **wanted).unwrapped
     assert isinstance(env, GPUClusterEnv)
     return env

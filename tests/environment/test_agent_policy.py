@@ -18,15 +18,16 @@ from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.rule_policy import Rule
+from gpu_cluster_gym.traces import stream
 from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
 
 KINDS: dict[str, dict[str, Any]] = {
-    "plain": {"queue_slots": 5, "margin": 1.0},
-    "tables": {"observation": "tables", "running_slots": 4},
-    "by_agent": {"placed_by": "agent", "victims_by": "agent"},
-    "placed_by_agent": {"placed_by": "agent", "mask": "observation"},
-    "victims_by_agent": {"victims_by": "agent"},
+    "plain": tiny.BY_RULE | {"queue_slots": 5, "margin": 1.0},
+    "tables": tiny.BY_RULE | {"observation": "tables", "running_slots": 4},
+    "by_agent": tiny.BY_RULE | {"placed_by": "agent", "victims_by": "agent", "min_run_s": 60.0},
+    "placed_by_agent": tiny.BY_RULE | {"placed_by": "agent", "mask": "observation"},
+    "victims_by_agent": {"min_run_s": 60.0},
     "moves": {"action": "moves", "max_moves": 8},
     "steer": {"action": "steer", "weights": ("price", "harm"), "decisions_per_window": 4},
 }
@@ -72,28 +73,44 @@ def test_a_policy_acts_like_its_agent_in_the_environment(kind: str, physics: str
     assert not table["finish_s"].equals(rule["finish_s"]), "the agent chooses"
 
 
+@pytest.mark.filterwarnings("ignore:.*a legal action replaces it")
 @pytest.mark.parametrize("name", FLOORS)
 def test_a_floor_acts_like_its_agent_in_the_default_environment(name: str, tmp_path: Path) -> None:
     chosen = scenario(tmp_path, "all")
     load = full_trace(Scenario(**chosen))
-    rng = load.episode().view.rng
-    env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen).unwrapped
+    rng = stream(crc32(load.episode().jobs["submit_s"].tobytes()), "actions")
+    env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, illegal="first_legal").unwrapped
     _, info = env.reset(options={"window": 0})
     over = False
     while not over:
         legal = np.flatnonzero(info["action_mask"])
-        _, _, over, _, info = env.step(rng.choice(legal) if name == "random_legal" else legal[0])
+        _, _, over, _, info = env.step(
+            legal[int(len(legal) * rng.random())] if name == "random_legal" else -1
+        )
     table = load.results(run(baselines.make(FLOORS[name]), load.episode()))
     assert_frame_equal(table, env.results(), check_exact=True)
 
 
-def test_random_legal_actions_differ_by_seed_only(tmp_path: Path) -> None:
+def test_random_legal_actions_depend_on_the_jobs_only(tmp_path: Path) -> None:
+    """Asked step by step, a floor acts as inside the kernel; jobs that come later are treated otherwise."""
     found = []
-    for seed in (0, 0, 1):
-        load = full_trace(Scenario(**scenario(tmp_path, "none"), seed=seed))
-        table = load.results(run(baselines.make(FLOORS["random_legal"]), load.episode()))
-        found.append(table["start_s"].tolist())
+    for later_s, step_by_step in ((0.0, False), (0.0, True), (1.0, False)):
+        table = tiny.jobs()
+        chosen = tiny.scenario(tmp_path, table.assign(submit_s=table["submit_s"] + later_s), physics="none")
+        load = full_trace(Scenario(**chosen))
+        floor = baselines.make(FLOORS["random_legal"])
+        results = load.results(run(floor, load.episode(), step_by_step=step_by_step))
+        found.append((results["start_s"] - later_s).tolist())
     assert found[0] == found[1] != found[2]
+
+
+def test_the_first_legal_action_is_fifo(tmp_path: Path) -> None:
+    load = full_trace(Scenario(**tiny.scenario(tmp_path)))
+    first, fifo = (
+        load.results(run(baselines.make(each), load.episode()))
+        for each in (FLOORS["first_legal"], baselines.load("fifo"))
+    )
+    assert_frame_equal(first, fifo, check_exact=True)
 
 
 WRONG = [
@@ -115,12 +132,13 @@ def test_an_answer_that_is_no_action_is_refused(
     keywords: dict[str, Any], predict: Any, said: str, tmp_path: Path
 ) -> None:
     load = full_trace(Scenario(**scenario(tmp_path, "exclusive")))
+    strict = {"illegal": "raise"} if keywords.get("action") != "steer" else {}
     with pytest.raises(ValueError, match=said):
-        run(AgentPolicy(predict, **keywords), load.episode())
+        run(AgentPolicy(predict, **keywords, **strict), load.episode())
 
 
 @pytest.mark.parametrize("kind", ["plain", "moves"])
-def test_the_first_legal_action_replaces_an_illegal_one_on_request(kind: str, tmp_path: Path) -> None:
+def test_a_legal_action_replaces_an_illegal_one(kind: str, tmp_path: Path) -> None:
     load = full_trace(Scenario(**scenario(tmp_path, "exclusive")))
     first, wrong = (
         load.results(run(AgentPolicy(predict, illegal="first_legal", **KINDS[kind]), load.episode()))
@@ -133,7 +151,7 @@ def test_kinds_that_do_not_go_together_are_refused() -> None:
     with pytest.raises(
         ValueError, match="observation 'slots' requires placed_by='rule' and victims_by='rule'"
     ):
-        AgentPolicy(by_chance, placed_by="agent", observation="slots")
+        AgentPolicy(by_chance, hints=True, placed_by="agent", observation="slots")
     with pytest.raises(ValueError, match="did you mean 'plain'"):
         AgentPolicy(by_chance, action="plan")
 
@@ -148,7 +166,9 @@ def test_an_agent_that_never_lets_jobs_end_is_stopped(
     restless = AgentPolicy(
         lambda seen, mask: int(np.flatnonzero(mask[:waits])[-1]) if mask[:waits].any() else waits,
         placed_by="agent",
-        victims_by="agent",
+        queue_slots=16,
+        running_slots=16,
+        min_run_s=60.0,
     )
     monkeypatch.setattr("gpu_cluster_gym.envs.agent_policy.MAX_INSTANTS_PER_JOB", 20)
     with pytest.raises(RuntimeError, match="pauses and restarts jobs again and again"):
@@ -160,7 +180,8 @@ def test_the_command_compares_it_with_heuristics(
 ) -> None:
     (tmp_path / "my_agent.py").write_text(
         "from gpu_cluster_gym.envs.agent_policy import AgentPolicy\n"
-        "policy = AgentPolicy(lambda seen, mask: int(mask.argmax()), observation='slots')\n"
+        f"BY_RULE = {tiny.BY_RULE}\n"
+        "policy = AgentPolicy(lambda seen, mask: int(mask.argmax()), **BY_RULE)\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])

@@ -15,8 +15,9 @@ from tests.cases import tiny
 from tests.conftest import ROOT
 
 KINDS: dict[str, dict[str, Any]] = {
-    "tables": {"observation": "tables", "queue_slots": 5},
-    "slots": {"queue_slots": 5},
+    "tables": tiny.BY_RULE | {"observation": "tables", "queue_slots": 5},
+    "slots": tiny.BY_RULE | {"queue_slots": 5},
+    "sets": {"queue_slots": 5},
     "moves": {"action": "moves", "max_moves": 6},
     "steer": {"action": "steer", "privileged": True},
 }

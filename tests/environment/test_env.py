@@ -16,8 +16,9 @@ from stable_baselines3.common import env_checker as sb3_checker
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from gpu_cluster_gym import workloads
+from gpu_cluster_gym import baselines, workloads
 from gpu_cluster_gym.envs.env import GPUClusterEnv
+from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.traces import modules
 from tests.cases import tiny
 
@@ -249,20 +250,74 @@ def test_the_mask_is_in_the_info(tmp_path: Path) -> None:
         assert seen.info["action_mask"].tolist() == seen.mask.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:.*a legal action replaces it")
+@pytest.mark.parametrize("how", ["first_legal", "next_legal"])
 @pytest.mark.parametrize("kinds", [{}, BY_AGENT], ids=["by rule", "by agent"])
-def test_an_illegal_action_may_be_forgiven(kinds: dict[str, str], tmp_path: Path) -> None:
-    """The first legal action is taken instead, and counted from the start of the episode."""
+def test_an_illegal_action_may_be_forgiven(kinds: dict[str, str], how: str, tmp_path: Path) -> None:
+    """A legal action that is no pause, where there is one, is taken instead, and counted in each episode."""
     chosen = tiny.scenario(tmp_path)
-    forgiving, plain = (tiny.make(chosen, illegal=how, **kinds) for how in ("first_legal", "raise"))
+    forgiving, plain = (tiny.make(chosen, illegal=illegal, **kinds) for illegal in (how, "raise"))
+    pauses = plain.batch.actions.pausing
     for _ in range(2):
         assert forgiving.reset(seed=0)[1]["illegal"] == 0
         assert plain.reset(seed=0)[1]["illegal"] == 0
         for count in range(1, 30):
-            found, wanted = forgiving.step(-1), plain.step(int(plain.action_masks().argmax()))
+            mask = plain.action_masks()
+            size = len(mask)
+            wrong = next(
+                a for a in (*range(7 * count % size, size), size + 7 * count) if a >= size or not mask[a]
+            )
+            order = [(wrong * (how == "next_legal") + k) % size for k in range(size)]
+            gentle = [a for a in order if mask[a] and not pauses.start <= a < pauses.stop]
+            found, wanted = forgiving.step(wrong), plain.step((gentle or [a for a in order if mask[a]])[0])
             assert tiny.bits(found[:4]) == tiny.bits(wanted[:4])
             assert found[4]["illegal"] == count
-    with pytest.raises(ValueError, match="illegal 'no': expected one of raise, first_legal"):
+    with pytest.raises(ValueError, match="illegal 'no': expected one of next_legal, first_legal, raise"):
         tiny.make(chosen, illegal="no")
+
+
+def test_forgiveness_is_announced_once(tmp_path: Path) -> None:
+    env = tiny.make(tiny.scenario(tmp_path), illegal="next_legal")
+    env.reset(seed=0)
+    with pytest.warns(UserWarning, match=r"a legal action replaces it.*info\['illegal'\] counts them"):
+        env.step(-1)
+    env.step(-1)  # a second warning would be an error
+    env.reset(seed=0)
+    env.step(-1)
+
+
+def test_by_default_no_heuristic_helps(tmp_path: Path) -> None:
+    """The queue is in the order of arrival, the reference is FIFO, and a heuristic's order has to be asked for."""
+    chosen = tiny.scenario(tmp_path)
+    env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen).unwrapped
+    assert "base_logits" not in env.shapes
+    env.reset(seed=0)
+    over = False
+    while not over:
+        queue = env.queue[env.queue >= 0].tolist()
+        assert queue == sorted(queue)
+        *_, over, _, info = env.step(env.action_space.sample())
+    load = env.workload
+    fifo = load.results(run(baselines.make(baselines.load("fifo")), load.episode()))
+    assert info["jct_ratio"] == pytest.approx(info["mean_jct_s"] / fifo["jct_s"].mean(), rel=1e-12)
+    with pytest.raises(ValueError, match="observation 'slots' requires hints=True"):
+        gymnasium.make("GPUCluster-v2", scenario=chosen, victims_by="rule", observation="slots")
+    with pytest.raises(ValueError, match="queue_order 'gain' requires hints=True"):
+        gymnasium.make("GPUCluster-v2", scenario=chosen, queue_order="gain")
+    hinted: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, **tiny.BY_RULE).unwrapped
+    assert "base_logits" in hinted.shapes
+
+
+def test_the_default_workload_is_small_unless_a_log_is_named(tmp_path: Path) -> None:
+    def scenario(**choices: Any) -> workloads.Scenario:
+        env: Any = gymnasium.make("GPUCluster-v2", count=1, **choices).unwrapped
+        found: workloads.Scenario = env.batch.windows[0].workload.scenario
+        return found
+
+    assert scenario() == workloads.make_scenario("quick")
+    assert scenario(scenario={"seed": 3}) == workloads.make_scenario("quick", {"seed": 3})
+    assert scenario(workload="philly") == workloads.make_scenario("philly")
+    assert scenario(scenario=tiny.scenario(tmp_path)).max_duration is None  # a cap of `quick`'s
 
 
 @pytest.mark.parametrize("name", workloads.names())

@@ -292,6 +292,7 @@ def assert_same(seen: Any, i: int, alone: Any) -> None:
         assert (seen[i] == alone).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*a legal action replaces it")
 def test_an_illegal_action_may_be_forgiven() -> None:
     env = gymnasium.make("GPUCluster-mixed-v2", action="moves", scenario={"jobs": 20}, illegal="first_legal")
     _, info = env.reset(seed=0)

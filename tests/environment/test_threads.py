@@ -15,7 +15,7 @@ COUNT = 5
 
 def batch(scenario: dict[str, Any], by: str, threads: int) -> Any:
     choices: dict[str, Any] = {"scenario": scenario, "threads": threads, "queue_slots": 8}
-    choices |= {"placed_by": by, "victims_by": by}
+    choices |= {"hints": True, "placed_by": by, "victims_by": by, "min_run_s": 60.0, "illegal": "raise"}
     return gymnasium.make_vec("GPUCluster-v2", COUNT, autoreset="SameStep", **choices)
 
 

@@ -21,7 +21,7 @@ PHYSICS = ("all", "none")
 MODES = ("NextStep", "SameStep", "Disabled")
 COUNT = 3
 SIZES = {"count": 4, "queue_slots": 8, "running_slots": 5}
-CHOICES: dict[str, Any] = SIZES
+CHOICES: dict[str, Any] = tiny.BY_RULE | SIZES | {"min_run_s": 60.0, "illegal": "raise"}
 KINDS = (
     {"reward": "jct"},
     {"reward": "rollout_advantage"},
@@ -199,6 +199,7 @@ def test_windows_can_be_named(scenario: dict[str, Any]) -> None:
         many.reset(seed=[1, 2])
 
 
+@pytest.mark.filterwarnings("ignore:.*a legal action replaces it")
 def test_the_first_legal_action_takes_the_place_of_an_illegal_one(scenario: dict[str, Any]) -> None:
     """In one environment only, where it is counted; the same as taking the first legal action."""
     forgiving, plain = batch(scenario, illegal="first_legal"), batch(scenario)

@@ -68,7 +68,7 @@ def test_tables_of_the_environment_page_match_the_code() -> None:
 def test_the_page_has_every_entry_of_an_info(kind: str, tmp_path: Path) -> None:
     page = environment.PAGE.read_text(encoding="utf-8").partition("## `info`")[2].partition("## ")[0]
     documented = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (.*?) \|", page, re.MULTILINE))))
-    keywords = environment.SHOWN[kind] | ({} if kind == 'action="steer"' else {"illegal": "first_legal"})
+    keywords = environment.SHOWN[kind] | ({} if kind == 'action="steer"' else {"illegal": "next_legal"})
     chosen = tiny.scenario(tmp_path, tiny.mixed(0).head(8), physics="all")
     env: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", scenario=chosen, **keywords)
     _, info = env.reset(seed=0)

@@ -20,6 +20,7 @@ FOLDER = ROOT / "docs" / "examples" / "train"
 PAGE = ROOT / "docs" / "your_own_agent.md"
 LEARN = ("sb3_steer", "sb3_ppo", "sb3_dqn", "maskable_ppo", "one_file")
 MAX_LINES = 120  # lines
+pytestmark = pytest.mark.filterwarnings("ignore:.*a legal action replaces it")
 STEPS = 16
 
 
@@ -91,16 +92,9 @@ def played(action: np.ndarray) -> Any:
 
 def test_scores_are_those_of_the_environment(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     module = example("one_file", chosen, monkeypatch)
-    network = module.Network(
-        *(
-            gymnasium.make("gpu_cluster_gym:GPUCluster-v2", **module.WINDOWS, **module.CHOICES)
-            .reset()[0]
-            .shape
-        ),
-        17,
-    )
-    monkeypatch.setattr(module, "trained", lambda: network)
     env: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", **module.WINDOWS, **module.CHOICES).unwrapped
+    network = module.Network(*env.observation_space.shape, int(env.action_space.n))
+    monkeypatch.setattr(module, "trained", lambda: network)
     (seen, _), over = env.reset(options={"window": 0}), False
     while not over:
         seen, _, over, _, _ = env.step(module.predict(seen, env.action_masks()))

@@ -17,7 +17,7 @@ import gpu_cluster_gym  # noqa: F401 - registers GPUCluster-v2
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
-CHOICES: dict[str, Any] = {"placed_by": "agent", "victims_by": "agent", "illegal": "first_legal"}
+CHOICES: dict[str, Any] = {"placed_by": "agent"}
 torch.set_num_threads(1)  # the network is small: more threads only add overhead
 FILE = "runs/sb3_dqn.zip"
 

@@ -19,8 +19,8 @@ import gpu_cluster_gym  # noqa: F401 - registers GPUCluster-v2
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
-CHOICES: dict[str, Any] = {"illegal": "first_legal"}
-"""Observation and action; PPO does not support masks, so the first legal action replaces an illegal one."""
+CHOICES: dict[str, Any] = {}
+"""Observation and action; PPO does not support masks, so the next legal action replaces an illegal one."""
 torch.set_num_threads(1)  # the network is small: more threads only add overhead
 FILE = "runs/sb3_ppo.zip"
 
