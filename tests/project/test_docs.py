@@ -137,6 +137,13 @@ def test_cores_are_added_while_they_help(tmp_path: Path) -> None:
     assert held[-1] == 6.0
 
 
+def test_the_readme_is_short_and_begins_with_use() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 110
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert headings.index("Quick start") < headings.index("Results")
+
+
 FOLDERS: tuple[str, ...] = (
     "agents",
     "baselines",
