@@ -208,6 +208,8 @@ class PlainTraining(Training):
     target_kl: float | None = choice(0.02, above=0)
     tau_s: float = choice(2 * 3600.0, above=0)
     """Time constant of discounting, s: what an action costs or saves after some of these does not count."""
+    reward: str = "lost_time"
+    """Reward of the environment, by name; see `envs.rewards`."""
     critic_first: int = choice(8, least=0)
     """Rollouts from which only the critic learns."""
     without_arrivals: bool = True
@@ -246,7 +248,7 @@ class PlainTraining(Training):
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environment that the agent observes and acts in."""
-        return {"action": "plain", **self.acting()}
+        return {"action": "plain", "reward": self.reward, **self.acting()}
 
 
 KINDS: Mapping[str, type[Training]] = {"steer": SteerTraining, "moves": MovesTraining, "plain": PlainTraining}
