@@ -1,4 +1,4 @@
-"""Minus the integral of the number of jobs present, in which a job counts 1 + 10 minutes / its run time (at least 10 s).
+"""Minus the integral of the jobs present, of which each counts 1 + 10 minutes / its run time (at least 10 s).
 
 The return is minus the total JCT and the total slowdown, so that short jobs do not wait while long ones run.
 """
