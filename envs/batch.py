@@ -29,12 +29,11 @@ Illegal = Literal["raise", "first_legal"]
 MaskIn = Literal["info", "observation"]
 """Place of the action mask: in the info only, or also in the observation."""
 FINAL_INFO = ("mean_jct_s", "jct_ratio")
-QUANTITIES = ("job_seconds", "lost_seconds", "slowdown_seconds", "gain", "advantage", "slowdown")
+QUANTITIES = ("job_seconds", "lost_seconds", "gain", "advantage", "slowdown")
 """Quantities of a step that a reward may use, see `envs.rewards`."""
 
 PERCENT = 100.0
 LEAST_RUN_S = 10.0  # in the slowdown, as in `evaluation.metrics`
-SHORT_S = 600.0  # run time of a job whose slowdown and presence weigh alike in `slowdown_seconds`
 GROUP = 4  # environments of `moves` and `steer` that a thread steps before it takes others
 LOAD_SPACE = Box(LOWEST, HIGHEST, (len(LOAD),), np.float32)
 CRITIC_SPACE = Box(LOWEST, HIGHEST, (len(CRITIC),), np.float32)
@@ -133,7 +132,6 @@ class Batch(ABC):
         advantage = self._advantage(chosen) if "advantage" in self._quantities else None
         began_s, job_seconds = self._clock()
         progress_s = self._progress() if "lost_seconds" in self._quantities else None
-        slowdowns = self._slowdowns() if "slowdown_seconds" in self._quantities else None
 
         self._simulate(chosen)
 
@@ -150,20 +148,12 @@ class Batch(ABC):
             elif name == "lost_seconds":
                 made_s = self._progress() - progress_s
                 given[name] = self._in_units(job_seconds_after - job_seconds - made_s)
-            elif name == "slowdown_seconds":
-                given[name] = self._in_units(SHORT_S * (self._slowdowns() - slowdowns))
             elif name == "slowdown":
                 before, self._slowdown = self._slowdown, self._slowdown_until(now_s)
                 given[name] = self._slowdown - before
             else:
                 given[name] = self._gain(began_s, now_s, job_seconds_after - job_seconds)
         self.rewards = np.where(live, self._reward(**given), 0.0)
-
-    def _slowdowns(self) -> np.ndarray:
-        """Return the sum of the slowdowns of the jobs of each environment so far: float64 (N,)."""
-        states = self.states[: self.count]
-        total: np.ndarray = self._slowdown_until(states["clock"]) * states["num_jobs"]
-        return total
 
     def _slowdown_until(self, time_s: np.ndarray) -> np.ndarray:
         """Return the mean slowdown of the jobs of each environment as gathered up to a time: float64 (N,)."""

@@ -40,7 +40,6 @@ from gpu_cluster_gym.simulator.kernel.slots.stepping import (
     PROGRESS,
     QUEUED,
     RULES,
-    SLOWDOWN,
 )
 from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Key, Preempt, Ranking, Start
 from gpu_cluster_gym.simulator.slots import Slots, parts_of, width
@@ -335,12 +334,6 @@ class PlainBatch(Batch):
 
     def _progress(self) -> np.ndarray:
         return self.outcomes[:, PROGRESS].copy()
-
-    def _slowdown_until(self, time_s: np.ndarray) -> np.ndarray:
-        return self._slowdowns() / self.states["num_jobs"][: self.count]
-
-    def _slowdowns(self) -> np.ndarray:
-        return self.outcomes[:, SLOWDOWN].copy()
 
     def _in_units(self, job_seconds: np.ndarray) -> np.ndarray:
         found: np.ndarray = job_seconds / self.scale

@@ -22,7 +22,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.events import (
     next_event,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, RUNNING, SPREAD
-from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE as ENDED
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import invalidate, invalidate_all, update_free
 from gpu_cluster_gym.simulator.kernel.slots.features import (
@@ -35,16 +34,13 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
 from gpu_cluster_gym.simulator.kernel.slots.skip_forced import certainly_no_choice, quiet_until
 from gpu_cluster_gym.simulator.kernel.slots.slot_features import describe, describe_running_slots, look, pick
 
-OUTCOME = (
-    *("now", "job_seconds", "progress", "slowdown", "own_choice", "queued", "instants", "done", "endless"),
-)
+OUTCOME = ("now", "job_seconds", "progress", "own_choice", "queued", "instants", "done", "endless")
 """Outcome of a step, float64: the clock (s), the integral of jobs present so far (s), the progress of all jobs so far
-(s), the sum of their slowdowns so far, the queue slot that the base policy would start next (K for waiting), the number
-of queued jobs, instants so far that count, whether all jobs are done, and whether some job never will be."""
+(s), the queue slot that the base policy would start next (K for waiting), the number of queued jobs, instants so far
+that count, whether all jobs are done, and whether some job never will be."""
 
-NOW, JOB_SECONDS, PROGRESS, SLOWDOWN, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
+NOW, JOB_SECONDS, PROGRESS, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
 BEGIN, LEAVE = -1, -2  # in place of an action: advance to the first decision; leave the environment unchanged
-LEAST_RUN_S = 10.0  # in the slowdown, as in `evaluation.metrics`
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
 """Placement rules p of actions with places = 3."""
 
@@ -207,22 +203,11 @@ def progress_of_all(s):
 
 
 @compiled
-def slowdown_of_all(s, jobs):
-    """Return the sum over jobs of the time present so far over the run time alone, which is at least 10 s."""
-    total = 0.0
-    for job in range(s.num_arrived):
-        until = s.finish_s[job] if s.phase[job] == ENDED else s.clock
-        total += (until - jobs[job].submit_s) / max(jobs[job].duration_s, LEAST_RUN_S)
-    return total
-
-
-@compiled
-def write_outcome(s, jobs, choice, out):
+def write_outcome(s, choice, out):
     """Write the outcome of a step: float64 (len(OUTCOME),)."""
     out[NOW] = s.clock
     out[JOB_SECONDS] = s.present_seconds
     out[PROGRESS] = progress_of_all(s)
-    out[SLOWDOWN] = slowdown_of_all(s, jobs)
     out[OWN_CHOICE] = choice
     out[QUEUED] = s.num_queued
     out[INSTANTS] = instants_that_count(s)
@@ -260,4 +245,4 @@ def step(
                 observations[e],
                 masks[e],
             )
-            write_outcome(states[e], jobs[e], choice, outcomes[e])
+            write_outcome(states[e], choice, outcomes[e])
