@@ -7,15 +7,21 @@ Actions are numbered as follows, for K queue slots and R running slots:
 - `places * K + r`, only with pauses = 1: pause the job of running slot r.
 - the last action: wait for the next event.
 
-With pauses = 0, a start that does not fit pauses the victims that `slot_features.pick` finds.
+With pauses = 0, a start that does not fit pauses the victims that `slot_features.pick` finds. With pauses = 1, ticks
+are skipped: a decision follows an arrival, an end or another event.
 """
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start
-from gpu_cluster_gym.simulator.kernel.cluster.events import advance, instants_that_count, next_event
-from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, SPREAD
+from gpu_cluster_gym.simulator.kernel.cluster.events import (
+    advance,
+    advance_past_ticks,
+    instants_that_count,
+    next_event,
+)
+from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, RUNNING, SPREAD
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import invalidate, invalidate_all, update_free
 from gpu_cluster_gym.simulator.kernel.slots.features import (
@@ -28,12 +34,12 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
 from gpu_cluster_gym.simulator.kernel.slots.skip_forced import certainly_no_choice, quiet_until
 from gpu_cluster_gym.simulator.kernel.slots.slot_features import describe, describe_running_slots, look, pick
 
-OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instants", "done", "endless")
-"""Outcome of a step, float64: the clock (s), the integral of jobs present so far (s), the queue slot that the base
-policy would start next (K for waiting), the number of queued jobs, instants so far that count, whether all jobs are
-done, and whether some job never will be."""
+OUTCOME = ("now", "job_seconds", "progress", "own_choice", "queued", "instants", "done", "endless")
+"""Outcome of a step, float64: the clock (s), the integral of jobs present so far (s), the progress of all jobs so far
+(s), the queue slot that the base policy would start next (K for waiting), the number of queued jobs, instants so far
+that count, whether all jobs are done, and whether some job never will be."""
 
-NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
+NOW, JOB_SECONDS, PROGRESS, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
 BEGIN, LEAVE = -1, -2  # in place of an action: advance to the first decision; leave the environment unchanged
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
 """Placement rules p of actions with places = 3."""
@@ -50,6 +56,13 @@ def wait(s, jobs):
     """Advance to the next instant; with nothing pending, to another instant at the same time."""
     s.wake = s.clock if next_event(s, jobs) == np.inf else np.inf
     advance(s, jobs)
+
+
+@compiled
+def wait_for_event(s, jobs):
+    """Advance to the next instant that is more than a tick; with nothing pending, to another at the same time."""
+    s.wake = s.clock if next_event(s, jobs) == np.inf else np.inf
+    advance_past_ticks(s, jobs)
 
 
 @compiled
@@ -135,7 +148,7 @@ def advance_to_start_or_pause(s, jobs, cache, slots, places, min_run_s, listed, 
             describe_running_slots(s, jobs, cache, listed[slots:], min_run_s, observation[end:])
             if write_mask(s, jobs, places, features, running, mask) or over:
                 break
-        wait(s, jobs)
+        wait_for_event(s, jobs)
     for k in range(slots):
         observation[end - slots - 1 + k] = features[k, FITS]
     observation[end - 1] = mask[len(mask) - 1]
@@ -157,7 +170,10 @@ def take(s, jobs, cache, action, slots, places, pauses, min_run_s, listed, obser
     """Carry out an action, or BEGIN, and advance to the next decision; return the base policy's choice there."""
     starts = places * slots
     if action == len(mask) - 1:
-        wait(s, jobs)
+        if pauses:
+            wait_for_event(s, jobs)
+        else:
+            wait(s, jobs)
     elif action == BEGIN:
         invalidate_all(s, cache)
     elif action >= starts:
@@ -176,10 +192,22 @@ def take(s, jobs, cache, action, slots, places, pauses, min_run_s, listed, obser
 
 
 @compiled
+def progress_of_all(s):
+    """Return the progress of all jobs so far, s."""
+    total = 0.0
+    for job in range(s.num_arrived):
+        total += s.attained_s[job]
+        if s.phase[job] == RUNNING:
+            total += s.rate[job] * (s.clock - s.banked[job])
+    return total
+
+
+@compiled
 def write_outcome(s, choice, out):
     """Write the outcome of a step: float64 (len(OUTCOME),)."""
     out[NOW] = s.clock
     out[JOB_SECONDS] = s.present_seconds
+    out[PROGRESS] = progress_of_all(s)
     out[OWN_CHOICE] = choice
     out[QUEUED] = s.num_queued
     out[INSTANTS] = instants_that_count(s)
