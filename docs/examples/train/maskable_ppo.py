@@ -31,7 +31,7 @@ def train(steps: int, seed: int = 0) -> None:
     env = VecMonitor(ClusterVecEnv(batch), info_keywords=("jct_ratio",))
     shown: dict[str, Any] = {"verbose": 1, "tensorboard_log": "runs/tensorboard"}
     rollout = max(2, min(ROLLOUT, steps // ENVIRONMENTS))
-    model = MaskablePPO("MlpPolicy", env, n_steps=rollout, batch_size=256, **shown, seed=seed)
+    model = MaskablePPO("MlpPolicy", env, n_steps=rollout, batch_size=rollout, **shown, seed=seed)
     model.learn(steps, tb_log_name=NAME)
     model.save(FILE)
 
