@@ -155,8 +155,6 @@ def test_a_running_job(two_jobs: GPUClusterEnv) -> None:
             "cores": 2 / 8,
             "running_for": time(100),
             "may_pause": 1,
-            "loading": 0,
-            "pausing": 0,
         }
     )
 

@@ -8,7 +8,6 @@ import pytest
 from gpu_cluster_gym.envs.env import GPUClusterEnv
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import legality
-from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, PAUSING
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
 from gpu_cluster_gym.simulator.kernel.slots.stepping import RULES
 from gpu_cluster_gym.simulator.policy import Preempt, Start, Wait
@@ -50,17 +49,11 @@ def may_pick(env: GPUClusterEnv, job: int) -> bool:
     return picked
 
 
-def active(env: GPUClusterEnv) -> list[int]:
-    """Return the jobs that run, load or pause."""
-    phase = env.episode.view.jobs.phase
-    return np.flatnonzero((phase >= LOADING) & (phase <= PAUSING)).tolist()  # type: ignore[no-any-return]
-
-
 def legal(env: GPUClusterEnv, kind: dict[str, str]) -> list[bool]:
     """Return the legal actions, found without the mask; slots hold all jobs."""
     queue, running = env.queue.tolist(), env.running.tolist()
     assert sorted(queue)[queue.count(-1) :] == env.episode.view.queue.tolist()
-    assert sorted(running)[running.count(-1) :] == active(env)
+    assert sorted(running)[running.count(-1) :] == env.episode.view.running.tolist()
     rules = RULES if kind["placed_by"] == "agent" else [env.episode.state.placement]
     if kind["victims_by"] == "rule":
         moves = [job >= 0 and may_pick(env, job) for job in queue for _ in rules]

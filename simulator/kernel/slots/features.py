@@ -52,8 +52,6 @@ RUNNING_FEATURES = (
     "cores",
     "running_for",
     "may_pause",
-    "loading",
-    "pausing",
 )
 WAITS = (1, 2, 4, 8, 16)  # GPUs for which the estimated wait is shown
 BINS = 9  # nodes with 0, 1, ..., 8 or more free GPUs
@@ -71,7 +69,7 @@ TOTALS = (
     *(f"wait_for_{g}" for g in WAITS),
     "arrivals_last_hour",
 )
-MAY_PAUSE, IS_LOADING, IS_PAUSING = map(RUNNING_FEATURES.index, ("may_pause", "loading", "pausing"))
+MAY_PAUSE = RUNNING_FEATURES.index("may_pause")
 NUM_FEATURES, NUM_RUNNING, NUM_TOTALS = len(QUEUE_FEATURES), len(RUNNING_FEATURES), len(TOTALS)
 LOWEST, HIGHEST = (
     np.float32(-1.0),

@@ -63,8 +63,6 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
     FITS,
     HAS_VICTIMS,
     HIGHEST,
-    IS_LOADING,
-    IS_PAUSING,
     LEFT_ON_NODE,
     LOWEST,
     MAY_PAUSE,
@@ -378,7 +376,7 @@ def compute_running_features(s, jobs, cache, job):
 
 @compiled
 def describe_running(s, jobs, cache, job, min_run_s, out):
-    """Write the features of an active job, which may be paused once it has run for `min_run_s`."""
+    """Write the features of a running job, which may be paused once it has run for `min_run_s`."""
     if cache.running_key[job] != 1 + s.predictable[job]:
         cache.running_key[job] = 1 + s.predictable[job]
         compute_running_features(s, jobs, cache, job)
@@ -390,8 +388,6 @@ def describe_running(s, jobs, cache, job, min_run_s, out):
     out[4] = out[11] if attained == running_for else as_time(attained)
     out[8] = min(s.preemptions[job] / 5.0, 1.0)
     out[MAY_PAUSE] = may_pause(s, job) and running_for >= min_run_s
-    out[IS_LOADING] = s.phase[job] == LOADING
-    out[IS_PAUSING] = s.phase[job] == PAUSING
 
 
 @compiled
@@ -527,8 +523,8 @@ def list_first_queued(s, jobs, cache, out):
 
 
 @compiled
-def list_longest_active(s, cache, out):
-    """List the running, loading and pausing jobs that hold their GPUs longest, ties by job; return how many are listed.
+def list_longest_running(s, cache, out):
+    """List the running jobs with most time remaining, longest first, ties by job; return how many are listed.
 
     Requires `sort_ends`.
     """
@@ -539,7 +535,7 @@ def list_longest_active(s, cache, out):
         while first > 0 and cache.left[first - 1] == cache.left[end - 1]:
             first -= 1
         for k in range(first, end):
-            if count < len(out):
+            if s.phase[cache.ends[k]] == RUNNING and count < len(out):
                 out[count] = cache.ends[k]
                 count += 1
         end = first
@@ -644,12 +640,12 @@ def describe_free(s, out):
 
 @compiled
 def describe_running_slots(s, jobs, cache, listed, min_run_s, observation):
-    """Describe the active jobs that hold their GPUs longest, and the free machines; requires `look`."""
+    """Describe the running jobs with most time remaining, and the free machines; requires `look`."""
     size = len(listed) * NUM_RUNNING
     features = observation[:size].reshape(len(listed), NUM_RUNNING)
     listed[:] = NOBODY
     features[:] = 0.0
-    for k in range(list_longest_active(s, cache, listed)):
+    for k in range(list_longest_running(s, cache, listed)):
         describe_running(s, jobs, cache, listed[k], min_run_s, features[k])
     for k in range(size):
         observation[k] = min(max(observation[k], LOWEST), HIGHEST)
@@ -658,7 +654,7 @@ def describe_running_slots(s, jobs, cache, listed, min_run_s, observation):
 
 @entry
 def observe_running(states, e, jobs, caches, listed, min_run_s, observation, mask):
-    """Describe the active jobs that hold their GPUs longest, and the free machines.
+    """Describe the running jobs with most time remaining, and the free machines.
 
     Requires `observe_queue` with the same caches.
 
