@@ -17,7 +17,7 @@ from gpu_cluster_gym.envs import validation
 from gpu_cluster_gym.envs.spaces import MaskedDiscrete, Parts, with_mask
 from gpu_cluster_gym.envs.windows import MAX_INSTANTS_PER_JOB, PreparedWindow
 from gpu_cluster_gym.simulator.episode import Episode
-from gpu_cluster_gym.simulator.kernel.cluster.layout import RUNNING, tier
+from gpu_cluster_gym.simulator.kernel.cluster.layout import tier
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
 from gpu_cluster_gym.simulator.rule_policy import HIGHEST, LOWEST, Rule, memory_of
@@ -30,7 +30,7 @@ Illegal = Literal["next_legal", "first_legal", "raise"]
 MaskIn = Literal["info", "observation"]
 """Place of the action mask: in the info only, or also in the observation."""
 FINAL_INFO = ("mean_jct_s", "jct_ratio")
-QUANTITIES = ("job_seconds", "lost_seconds", "gain", "advantage", "slowdown")
+QUANTITIES = ("job_seconds", "gain", "advantage", "slowdown")
 """Quantities of a step that a reward may use, see `envs.rewards`."""
 
 PERCENT = 100.0
@@ -133,7 +133,6 @@ class Batch(ABC):
         self.agrees = self._own(chosen) & live
         advantage = self._advantage(chosen) if "advantage" in self._quantities else None
         began_s, job_seconds = self._clock()
-        progress_s = self._progress() if "lost_seconds" in self._quantities else None
 
         self._simulate(chosen)
 
@@ -147,9 +146,6 @@ class Batch(ABC):
                 given[name] = advantage
             elif name == "job_seconds":
                 given[name] = self._in_units(job_seconds_after - job_seconds)
-            elif name == "lost_seconds":
-                made_s = self._progress() - progress_s
-                given[name] = self._in_units(job_seconds_after - job_seconds - made_s)
             elif name == "slowdown":
                 before, self._slowdown = self._slowdown, self._slowdown_until(now_s)
                 given[name] = self._slowdown - before
@@ -166,13 +162,6 @@ class Batch(ABC):
         each = np.maximum(present_s, 0.0) / np.maximum(jobs["duration_s"], LEAST_RUN_S)
         mean: np.ndarray = np.where(np.arange(width) < count, each, 0.0).sum(axis=1) / count[:, 0]
         return mean
-
-    def _progress(self) -> np.ndarray:
-        """Return the progress of all jobs of each environment so far, s: float64 (N,)."""
-        states = self.states[: self.count]
-        since_s = np.where(states["phase"] == RUNNING, states["clock"][:, np.newaxis] - states["banked"], 0.0)
-        total: np.ndarray = (states["attained_s"] + states["rate"] * since_s).sum(axis=1)
-        return total
 
     def _legal(self, actions: np.ndarray) -> np.ndarray:
         """Return the actions, with illegal ones replaced by legal ones if allowed; else ValueError."""

@@ -36,7 +36,6 @@ from gpu_cluster_gym.simulator.kernel.slots.stepping import (
     LEAVE,
     NOW,
     OWN_CHOICE,
-    PROGRESS,
     QUEUED,
     RULES,
 )
@@ -355,9 +354,6 @@ class PlainBatch(Batch):
 
     def _clock(self) -> tuple[np.ndarray, np.ndarray]:
         return self.outcomes[:, NOW].copy(), self.outcomes[:, JOB_SECONDS].copy()
-
-    def _progress(self) -> np.ndarray:
-        return self.outcomes[:, PROGRESS].copy()
 
     def _in_units(self, job_seconds: np.ndarray) -> np.ndarray:
         found: np.ndarray = job_seconds / self.scale

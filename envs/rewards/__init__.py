@@ -3,14 +3,12 @@
 Its parameters name the quantities that it needs of a step, each a float64 array over the environments:
 
 - `job_seconds`: integral of the number of jobs present during the step.
-- `lost_seconds`: the same integral, minus the progress that the jobs made, s at full speed alone: the time that jobs
-  spent queued, starting, pausing or slowed down.
-- `gain`: the first integral in the run of the reference policy, minus `job_seconds`; the rest of that run counts in the
+- `gain`: the same integral in the run of the reference policy, minus `job_seconds`; the rest of that run counts in the
   last step.
 - `advantage`: discounted job-seconds by which the action beats the reference policy's own choice, in simulated futures;
   not available for every action.
 - `slowdown`: integral of the sum of 1 / (run time alone, at least 10 s) over the jobs present, divided by the number of
   jobs: it adds up to their mean slowdown.
 
-The first four are in units of `info["scale"]` job-seconds. The function returns the rewards, float64 (N,).
+The first three are in units of `info["scale"]` job-seconds. The function returns the rewards, float64 (N,).
 """

@@ -136,7 +136,9 @@ def test_examples_are_short_and_on_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert {name for name in names if f"docs/examples/train/{name}.py" not in text} == set()
     for name in names:
-        assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= MAX_LINES.get(name, 60)
+        assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= MAX_LINES.get(
+            name, 60
+        )
 
 
 def test_blocks_of_the_page_run(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

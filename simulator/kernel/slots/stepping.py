@@ -21,7 +21,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.events import (
     instants_that_count,
     next_event,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, RUNNING, SPREAD
+from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, SPREAD
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import invalidate, invalidate_all, update_free
 from gpu_cluster_gym.simulator.kernel.slots.features import (
@@ -34,12 +34,12 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
 from gpu_cluster_gym.simulator.kernel.slots.skip_forced import certainly_no_choice, quiet_until
 from gpu_cluster_gym.simulator.kernel.slots.slot_features import describe, describe_running_slots, look, pick
 
-OUTCOME = ("now", "job_seconds", "progress", "own_choice", "queued", "instants", "done", "endless")
-"""Outcome of a step, float64: the clock (s), the integral of jobs present so far (s), the progress of all jobs so far
-(s), the queue slot that the base policy would start next (K for waiting), the number of queued jobs, instants so far
-that count, whether all jobs are done, and whether some job never will be."""
+OUTCOME = ("now", "job_seconds", "own_choice", "queued", "instants", "done", "endless")
+"""Outcome of a step, float64: the clock (s), the integral of jobs present so far (s), the queue slot that the base
+policy would start next (K for waiting), the number of queued jobs, instants so far that count, whether all jobs are
+done, and whether some job never will be."""
 
-NOW, JOB_SECONDS, PROGRESS, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
+NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
 BEGIN, LEAVE = -1, -2  # in place of an action: advance to the first decision; leave the environment unchanged
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
 """Placement rules p of actions with places = 3."""
@@ -192,22 +192,10 @@ def take(s, jobs, cache, action, slots, places, pauses, min_run_s, listed, obser
 
 
 @compiled
-def progress_of_all(s):
-    """Return the progress of all jobs so far, s."""
-    total = 0.0
-    for job in range(s.num_arrived):
-        total += s.attained_s[job]
-        if s.phase[job] == RUNNING:
-            total += s.rate[job] * (s.clock - s.banked[job])
-    return total
-
-
-@compiled
 def write_outcome(s, choice, out):
     """Write the outcome of a step: float64 (len(OUTCOME),)."""
     out[NOW] = s.clock
     out[JOB_SECONDS] = s.present_seconds
-    out[PROGRESS] = progress_of_all(s)
     out[OWN_CHOICE] = choice
     out[QUEUED] = s.num_queued
     out[INSTANTS] = instants_that_count(s)
