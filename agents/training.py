@@ -193,10 +193,10 @@ class PlainTraining(Training):
 
     action: Literal["plain"] = "plain"
     algorithm: Literal["ppo"] = "ppo"
-    total_timesteps: int = choice(300_000, least=1)
+    total_timesteps: int = choice(400_000, least=1)
     windows: int = choice(64, least=1)
-    validation_windows: int = choice(8, least=1)
-    validate_every: int = choice(60_000, least=1)
+    validation_windows: int = choice(24, least=1)
+    validate_every: int = choice(50_000, least=1)
     hidden: int = choice(32, least=1)
     learning_rate: float = choice(7e-4, above=0)
     num_envs: int = choice(64, least=1)
@@ -212,7 +212,7 @@ class PlainTraining(Training):
     """Rollouts from which only the critic learns."""
     without_arrivals: bool = True
     """Leave the value of jobs that arrive in a step out of its advantage, since no action can change it."""
-    queue_slots: int = choice(64, least=1)
+    queue_slots: int = choice(256, least=1)
     """Queued jobs that the agent observes and may start: those that were submitted first."""
     running_slots: int = choice(32, least=0)
     """Running jobs that the agent observes and may pause: those with most time remaining."""

@@ -101,19 +101,29 @@ class PlainAgent:
     def __call__(self, view: View) -> Action:
         """Return the next move of the action in progress, else the first move of the next action, else Wait."""
         if view is not self._view:
-            self._view, self._num_pauses = view, 0
+            self._view, self._num_pauses, self._quiet = view, 0, -1
             self._slots = Slots(*self._actions[:2], self._min_run_s)
             self._moves: list[Action] = []
             source = source_of(view)
             adopt(source.states, 0, source.jobs, self._base_policy)
         if not self._moves:
-            self._moves = self._decide(view)
+            self._moves = [Wait()] if self._only_ticked(view) else self._decide(view)
         move = self._moves.pop(0)
+        if isinstance(move, Wait):
+            self._note_wait(view)
         if isinstance(move, Preempt):
             self._num_pauses += 1
             if self._num_pauses > MAX_INSTANTS_PER_JOB * len(view.jobs.phase):
                 raise StalledEpisodeError(ENDLESS)
         return move
+
+    def _only_ticked(self, view: View) -> bool:
+        """Return whether the agent pauses jobs itself, has waited, and only ticks have passed since."""
+        return self._actions.pauses and _events(view) == self._quiet
+
+    def _note_wait(self, view: View) -> None:
+        """Note up to which event the agent waits: not past the next instant where a job was paused at this one."""
+        self._quiet = -1 if len(view.waiting) < len(view.queue) else _events(view)
 
     def _decide(self, view: View) -> list[Action]:
         """Return the moves of the agent's next action."""
@@ -130,6 +140,12 @@ class PlainAgent:
         chosen = self._predict(self._observation(slots.observation, sizes), legal)
         number = allowed(chosen, legal, illegal=self._illegal, last_resort=actions.pausing)
         return [Wait()] if number == actions.wait else actions.moves(number, slots, view)
+
+
+def _events(view: View) -> int:
+    """Return the number of instants so far that were not only ticks."""
+    state = source_of(view).states[0]
+    return int(state["instant"] - state["ticks"])
 
 
 class CompiledPlainAgent(PlainAgent, RunsCompiled):

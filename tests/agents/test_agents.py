@@ -36,9 +36,7 @@ def some_observations(scenario: Scenario, count: int = 64) -> torch.Tensor:
 
 def greedy(network: SetNetwork) -> Policy:
     """Return the policy that takes a network's most likely action."""
-    return AgentPolicy(
-        lambda seen, mask: int(network.choose(torch.from_numpy(seen)[None])), **TINY.environment()
-    )
+    return AgentPolicy(lambda seen, mask: int(network.choose(torch.from_numpy(seen)[None])), **TINY.acting())
 
 
 def permuted(flat: torch.Tensor, order: torch.Tensor, order_running: torch.Tensor) -> torch.Tensor:

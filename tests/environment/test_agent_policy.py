@@ -159,16 +159,18 @@ def test_kinds_that_do_not_go_together_are_refused() -> None:
 def test_an_agent_that_never_lets_jobs_end_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two jobs, one GPU, free pauses: the running job is paused at once."""
-    table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=16, pause_s=0.0, load_s=0.0, duration_s=1e6)
+    """Three jobs on all GPUs, free pauses: the running job is paused when it has loaded."""
+    table = tiny.jobs(3).assign(
+        submit_s=[0.0, 5.0, 10.0], num_gpus=16, pause_s=0.0, load_s=1.0, duration_s=1e6
+    )
     load = full_trace(Scenario(**tiny.scenario(tmp_path, table, tick=1.0)))
-    waits = 3 * 16 + 16
+    starts = 3 * 16
     restless = AgentPolicy(
-        lambda seen, mask: int(np.flatnonzero(mask[:waits])[-1]) if mask[:waits].any() else waits,
+        lambda seen, mask: int(starts + mask[starts:-1].argmax() if mask[starts:-1].any() else mask.argmax()),
         placed_by="agent",
         queue_slots=16,
         running_slots=16,
-        min_run_s=60.0,
+        min_run_s=0.0,
     )
     monkeypatch.setattr("gpu_cluster_gym.envs.agent_policy.MAX_INSTANTS_PER_JOB", 20)
     with pytest.raises(RuntimeError, match="pauses and restarts jobs again and again"):

@@ -371,7 +371,7 @@ def test_endless_pausing_is_cut(tmp_path: Path) -> None:
     """Two jobs for one GPU: the running job is paused for the other as soon as that is legal."""
     table = tiny.jobs(2).assign(submit_s=0.0, num_gpus=1, duration_s=1e9, pause_s=0.0, load_s=70.0)
     chosen = tiny.scenario(tmp_path, table.assign(profiled_duration_s=1e9), cluster="1x1")
-    env = tiny.make(chosen, queue_slots=2, running_slots=1, **BY_AGENT)
+    env = tiny.make(chosen, queue_slots=2, running_slots=1, min_run_s=0.0, **BY_AGENT)
     env.reset(seed=0)
     first_choices = 6, *range(6), 7  # pause, start, wait
     truncated = terminated = False

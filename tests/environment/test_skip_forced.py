@@ -74,7 +74,7 @@ def test_skipped_instants_have_no_choice(physics: str, least: int, tmp_path: Pat
 def test_primitives_equal_their_moves_and_the_skipped_time(
     cluster: str, physics: str, tmp_path: Path
 ) -> None:
-    """Each action equals its moves made one by one, then time that passes to the next instant with a choice."""
+    """Each action equals its moves made one by one, then time that passes to the next event with a choice."""
     chosen = tiny.scenario(tmp_path, tiny.month(COUNT), physics=physics, cluster=cluster, drop_too_large=True)
     env = tiny.make(chosen, queue_slots=8, running_slots=6, placed_by="agent", victims_by="agent")
     numbering = env.batch.actions
@@ -114,9 +114,9 @@ def has_a_choice(episode: Episode, slots: Slots, numbering: PlainActions) -> boo
 
 
 def to_the_next_instant(episode: Episode, slots: Slots) -> None:
-    """Advance to the next instant; with nothing pending, to another instant at the same time."""
+    """Advance to the next event; with nothing pending, to another instant at the same time."""
     episode.state.wake = episode.state.clock if episode.nothing_pending else np.inf
-    episode.advance()
+    episode.advance(ticks=False)
     look(episode, slots)
 
 

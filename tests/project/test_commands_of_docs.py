@@ -58,6 +58,9 @@ STEPS = 64
 SMALLER = {"learn(2_048)": f"learn({STEPS})", "n_steps=256": f"n_steps={STEPS}"}
 """Replacements in files that a page asks the reader to write."""
 
+WITH_TABLE = ("sb3_ppo", "sb3_dqn", "maskable_ppo")
+"""Training examples that end with a table."""
+
 READ_ONLY = {
     "benchmarks.": "minutes to hours",
     "lookahead": "minutes a window",
@@ -202,7 +205,9 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
         case ["decide", *args]:
             return decide(args)
         case ["-m", module, *args]:
-            monkeypatch.setattr(sys, "argv", [module, *(str(min(int(steps), STEPS)) for steps in args)])
+            given = [str(min(int(each), STEPS)) if each.isdigit() else each for each in args]
+            given += ["--windows", "1"] if module.endswith(WITH_TABLE) else []
+            monkeypatch.setattr(sys, "argv", [module, *given])
             forget()
             runpy.run_module(module, run_name="__main__")
             return 0

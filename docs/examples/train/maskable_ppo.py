@@ -1,38 +1,38 @@
-"""Train MaskablePPO of sb3-contrib on individual moves with every lever; `policy` plays the trained agent.
+"""Train MaskablePPO of sb3-contrib, then score it beside random legal actions and heuristics.
 
-pip install sb3-contrib
-python -m docs.examples.train.maskable_ppo 100000
-python evaluate.py --workload mixed --policy docs.examples.train.maskable_ppo:policy
+python -m docs.examples.train.maskable_ppo 200000 --seed 0
+python evaluate.py --workload quick --policy docs.examples.train.maskable_ppo:policy
+tensorboard --logdir runs
 """
 
-import sys
+import argparse
 from functools import cache
 from typing import Any
 
 import gymnasium
-import numpy as np
 import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.vec_env import VecMonitor
 
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
+from gpu_cluster_gym.evaluate import main
 
-WINDOWS: dict[str, Any] = {"workload": "mixed"}
-CHOICES: dict[str, Any] = {"action": "moves"}
+WINDOWS: dict[str, Any] = {"workload": "quick"}
+CHOICES: dict[str, Any] = {}
 torch.set_num_threads(1)  # the network is small: more threads only add overhead
-FILE = "runs/maskable_ppo.zip"
-ENVIRONMENTS = 16
+NAME, FILE = "maskable_ppo", "runs/maskable_ppo.zip"
+ENVIRONMENTS, ROLLOUT = 8, 256
 
 
-def train(steps: int) -> None:
+def train(steps: int, seed: int = 0) -> None:
     """Train on a batch of training windows and save; MaskablePPO finds the masks itself."""
-    batch: Any = gymnasium.make_vec(
-        "gpu_cluster_gym:GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES
-    )
-    rollout = max(2, min(128, steps // ENVIRONMENTS))
-    model = MaskablePPO("MultiInputPolicy", VecMonitor(ClusterVecEnv(batch)), n_steps=rollout, device="cpu")
-    model.learn(steps)
+    batch: Any = gymnasium.make_vec("GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES)
+    env = VecMonitor(ClusterVecEnv(batch), info_keywords=("jct_ratio",))
+    shown: dict[str, Any] = {"verbose": 1, "tensorboard_log": "runs/tensorboard"}
+    rollout = max(2, min(ROLLOUT, steps // ENVIRONMENTS))
+    model = MaskablePPO("MlpPolicy", env, n_steps=rollout, batch_size=rollout, **shown, seed=seed)
+    model.learn(steps, tb_log_name=NAME)
     model.save(FILE)
 
 
@@ -42,7 +42,7 @@ def model() -> MaskablePPO:
     return MaskablePPO.load(FILE, device="cpu")
 
 
-def predict(observation: Any, mask: np.ndarray) -> Any:
+def predict(observation: Any, mask: Any) -> Any:
     """Return the most likely legal action."""
     return model().predict(observation, action_masks=mask, deterministic=True)[0]
 
@@ -50,4 +50,11 @@ def predict(observation: Any, mask: np.ndarray) -> Any:
 policy = AgentPolicy(predict, **CHOICES)
 
 if __name__ == "__main__":
-    train(int(sys.argv[1]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("steps", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--windows", default="24", help="test windows of the table at the end")
+    chosen = parser.parse_args()
+    train(chosen.steps, chosen.seed)
+    beside = ["random_legal", f"docs.examples.train.{NAME}:policy", "first_legal", "fifo", "srtf"]
+    main(["--policy", *beside, "--workload", WINDOWS["workload"], "--windows", chosen.windows])

@@ -7,14 +7,20 @@ Actions are numbered as follows, for K queue slots and R running slots:
 - `places * K + r`, only with pauses = 1: pause the job of running slot r.
 - the last action: wait for the next event.
 
-With pauses = 0, a start that does not fit pauses the victims that `slot_features.pick` finds.
+With pauses = 0, a start that does not fit pauses the victims that `slot_features.pick` finds. With pauses = 1, ticks
+are skipped: a decision follows an arrival, an end or another event.
 """
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start
-from gpu_cluster_gym.simulator.kernel.cluster.events import advance, instants_that_count, next_event
+from gpu_cluster_gym.simulator.kernel.cluster.events import (
+    advance,
+    advance_past_ticks,
+    instants_that_count,
+    next_event,
+)
 from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, SPREAD
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import invalidate, invalidate_all, update_free
@@ -50,6 +56,13 @@ def wait(s, jobs):
     """Advance to the next instant; with nothing pending, to another instant at the same time."""
     s.wake = s.clock if next_event(s, jobs) == np.inf else np.inf
     advance(s, jobs)
+
+
+@compiled
+def wait_for_event(s, jobs):
+    """Advance to the next instant that is more than a tick; with nothing pending, to another at the same time."""
+    s.wake = s.clock if next_event(s, jobs) == np.inf else np.inf
+    advance_past_ticks(s, jobs)
 
 
 @compiled
@@ -135,7 +148,7 @@ def advance_to_start_or_pause(s, jobs, cache, slots, places, min_run_s, listed, 
             describe_running_slots(s, jobs, cache, listed[slots:], min_run_s, observation[end:])
             if write_mask(s, jobs, places, features, running, mask) or over:
                 break
-        wait(s, jobs)
+        wait_for_event(s, jobs)
     for k in range(slots):
         observation[end - slots - 1 + k] = features[k, FITS]
     observation[end - 1] = mask[len(mask) - 1]
@@ -157,7 +170,10 @@ def take(s, jobs, cache, action, slots, places, pauses, min_run_s, listed, obser
     """Carry out an action, or BEGIN, and advance to the next decision; return the base policy's choice there."""
     starts = places * slots
     if action == len(mask) - 1:
-        wait(s, jobs)
+        if pauses:
+            wait_for_event(s, jobs)
+        else:
+            wait(s, jobs)
     elif action == BEGIN:
         invalidate_all(s, cache)
     elif action >= starts:
