@@ -43,6 +43,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Indent nested lists as Python-Markdown requires, and link to executed notebooks."""
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]
+    if page.file.src_uri == "results.md":  # its tables need the width of the window
+        page.meta["hide"] = ["navigation", "toc"]
     markdown = re.sub(r"(\(notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
     return re.sub(r"^  (?=- )", "    ", markdown, flags=re.MULTILINE)
 

@@ -65,6 +65,7 @@ READ_ONLY = {
     "benchmarks.": "minutes to hours",
     "lookahead": "minutes a window",
     "--paper": "minutes",
+    "--action moves": "labels by look-ahead",
     "--init-from constants": "constants exist for the full workload only",
     "--extra-workloads": "validation windows of each workload",
     "--protocol": "nine shifts in addition to the windows",
