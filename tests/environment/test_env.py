@@ -369,7 +369,9 @@ def test_types_are_as_documented(kinds: dict[str, str], tmp_path: Path) -> None:
 
 def test_endless_pausing_is_cut(tmp_path: Path) -> None:
     """Three jobs for one GPU: the running job is paused for another as soon as that is legal."""
-    table = tiny.jobs(3).assign(submit_s=[0.0, 5.0, 10.0], num_gpus=1, duration_s=1e9, pause_s=0.0, load_s=70.0)
+    table = tiny.jobs(3).assign(
+        submit_s=[0.0, 5.0, 10.0], num_gpus=1, duration_s=1e9, pause_s=0.0, load_s=70.0
+    )
     chosen = tiny.scenario(tmp_path, table.assign(profiled_duration_s=1e9), cluster="1x1")
     env = tiny.make(chosen, queue_slots=2, running_slots=1, min_run_s=0.0, **BY_AGENT)
     env.reset(seed=0)
