@@ -11,8 +11,8 @@ import signal
 import socket
 import subprocess
 import time
-from pathlib import Path
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -33,7 +33,9 @@ MAX_FILES = 4096
 FIRST_PORT, LAST_PORT = 21_000, 29_000
 MINUTE = 60.0
 SCHEDULER_PARAMETERS = "sched_min_interval=1,batch_sched_delay=0,sched_interval=1,default_queue_depth=10000"
-BACKFILL_PARAMETERS = "bf_interval=1,bf_resolution=1,bf_job_part_count_reserve=1,bf_max_job_test=10000,bf_window=1440"
+BACKFILL_PARAMETERS = (
+    "bf_interval=1,bf_resolution=1,bf_job_part_count_reserve=1,bf_max_job_test=10000,bf_window=1440"
+)
 """One reservation, for the head of the queue, is EASY backfilling; a cycle begins every second."""
 CONF = """\
 ClusterName=referee
@@ -196,7 +198,13 @@ class LocalSlurm:
     def call(self, *command: str, input_: str | None = None) -> str:
         """Return the output of one of Slurm's commands; RuntimeError with its message if it fails."""
         ran = subprocess.run(
-            command, env=self.environment, input=input_, capture_output=True, text=True, check=False, timeout=60
+            command,
+            env=self.environment,
+            input=input_,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         if ran.returncode:
             raise RuntimeError(f"{command[0]} failed: {ran.stderr.strip()[-500:]}")
@@ -251,26 +259,41 @@ class LocalSlurm:
         (self.folder / "munge.key").chmod(0o400)
 
     def _munge(self) -> list[str]:
-        files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+        files = {
+            "key-file": "key",
+            "socket": "socket",
+            "pid-file": "pid",
+            "log-file": "log",
+            "seed-file": "seed",
+        }
         return [f"--{flag}={self.folder}/munge.{name}" for flag, name in files.items()]
 
     def _start_database(self) -> None:
         place = f"--datadir={self.folder}/sql"
         plain = ("--no-defaults", "--user=root")
-        self.call("mariadb-install-db", *plain, place, "--auth-root-authentication-method=socket", "--skip-test-db")
+        self.call(
+            "mariadb-install-db", *plain, place, "--auth-root-authentication-method=socket", "--skip-test-db"
+        )
         own = f"--socket={self.folder}/sql.socket"
         local = (f"--port={self._sql_port}", "--bind-address=127.0.0.1", f"--pid-file={self.folder}/sql.pid")
         self._launch("mariadbd", *plain, place, own, *local, "--innodb-flush-log-at-trx-commit=0")
         as_root = ("mariadb", "--no-defaults", own, "--user=root")
         self._until("mariadbd", lambda: self._answers(*as_root, "--execute=select 1"))
         rights = f"create user slurm@'127.0.0.1' identified by '{self._password}'; "
-        self.call(*as_root, f"--execute={rights}grant all on slurm_acct.* to slurm@'127.0.0.1'; flush privileges")
+        self.call(
+            *as_root, f"--execute={rights}grant all on slurm_acct.* to slurm@'127.0.0.1'; flush privileges"
+        )
 
     def _launch(self, *command: str, log: str = "") -> None:
         place = self.folder / f"{log or command[0]}.out"
         with place.open("w", encoding="utf-8") as output:
             subprocess.Popen(
-                ("prlimit", f"--nofile={MAX_FILES}", *command), env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.folder
+                ("prlimit", f"--nofile={MAX_FILES}", *command),
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.folder,
             )
 
     def _answers(self, *command: str) -> bool:
@@ -322,7 +345,9 @@ def marked(folder: Path) -> list[int]:
 
 def free_ports(count: int) -> int:
     """Return the first of so many adjacent ports of 127.0.0.1 that are free; RuntimeError without any."""
-    for first in range(FIRST_PORT, LAST_PORT, count):
+    firsts = list(range(FIRST_PORT, LAST_PORT, count))
+    secrets.SystemRandom().shuffle(firsts)  # two that begin at once get other ones
+    for first in firsts:
         if all(_is_free(first + each) for each in range(count)):
             return first
     raise RuntimeError(f"no {count} adjacent ports between {FIRST_PORT} and {LAST_PORT} are free")
