@@ -95,7 +95,7 @@ _CYCLE = re.compile(r".*(?:sched: Running job scheduler for|sched/backfill: _att
 
 
 class Happened(NamedTuple):
-    """What Slurm did: a table by `job_id` with submit_s, start_s and end_s, and the times of its scheduling cycles, s."""
+    """What Slurm did: a table by `job_id` with submit_s, start_s and end_s, and the times of its cycles, s."""
 
     jobs: pd.DataFrame
     cycles: np.ndarray
@@ -156,8 +156,8 @@ def replay(
 ) -> np.ndarray:
     """Return the simulated start of each job, s.
 
-    jobs: submit_s, gpus, duration_s and the column that `estimates` names. cycles: times at which alone jobs start; None
-    for every event.
+    jobs: submit_s, gpus, duration_s and the column that `estimates` names. cycles: times at which alone jobs start;
+    None for every event.
     """
     discipline = DISCIPLINES[scheduler]
     table = pd.DataFrame(
@@ -246,7 +246,7 @@ def main(args: Sequence[str] | None = None) -> int:
         launch_s = asked["run_s"].rsub(happened.jobs["end_s"] - happened.jobs["start_s"])
         gaps = np.diff(happened.cycles)
         print(
-            f"{scheduler}: {len(asked):,} jobs; launch and end take {launch_s.mean():.3f} s, a cycle {gaps.mean():.2f} s"
+            f"{scheduler}: {len(asked):,} jobs; launch and end {launch_s.mean():.3f} s, a cycle {gaps.mean():.2f} s"
         )
         print(f"{'':28}{'mean wait, s':>13}{'ratio':>8}{'rank':>8}{'pairs':>8}")
         for cause, each in by_cause(happened, asked, scheduler).items():
