@@ -166,7 +166,7 @@ def replay(
             "submit_s": jobs["submit_s"].to_numpy(),
             "num_gpus": jobs["gpus"].to_numpy(),
             "duration_s": jobs["duration_s"].to_numpy(),
-            "time_limit_s": jobs[estimates].to_numpy(float),
+            "profiled_duration_s": jobs[estimates].to_numpy(float),
         }
     )
     ranking = Ranking("submit", discipline=discipline)
@@ -174,7 +174,14 @@ def replay(
         file = Path(folder) / "jobs.csv"
         table.to_csv(file, index=False)
         load = full_trace(
-            Scenario(trace_file=str(file), full_trace=True, cluster=CLUSTER, discipline=discipline, tick=0)
+            Scenario(
+                trace_file=str(file),
+                full_trace=True,
+                cluster=CLUSTER,
+                discipline=discipline,
+                tick=0,
+                physics="estimates",
+            )
         )
     episode = run(ranking if cycles is None else AtCycles(ranking, cycles), load.episode())
     return np.asarray(episode.state.start_s[: len(jobs)]).copy()
