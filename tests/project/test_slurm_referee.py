@@ -1,0 +1,73 @@
+"""The referee reads Slurm's log, compares starts and replays jobs at its cycles; a real Slurm runs nightly."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import local_slurm, slurm_referee
+
+LOG = """\
+[2026-01-01T00:00:01.500] _slurm_rpc_submit_batch_job: JobId=1 InitPrio=9 usec=220
+[2026-01-01T00:00:01.600] _slurm_rpc_submit_batch_job: JobId=12 InitPrio=8 usec=209
+[2026-01-01T00:00:02.000] debug:  sched: Running job scheduler for full queue.
+[2026-01-01T00:00:02.001] sched: Allocate JobId=1 NodeList=n0 #CPUs=1 Partition=all
+[2026-01-01T00:00:02.500] debug:  sched/backfill: _attempt_backfill: beginning
+[2026-01-01T00:00:02.501] sched/backfill: _start_job: Started JobId=12 in all on n0
+a line without a time
+[2026-01-01T00:00:04.000] _job_complete: JobId=1 WEXITSTATUS 0
+[2026-01-01T00:00:04.002] _job_complete: JobId=1 done
+[2026-01-01T00:00:05.001] _job_complete: JobId=12 done
+"""
+
+
+def test_the_log_gives_submissions_starts_ends_and_cycles() -> None:
+    found = slurm_referee.read_log(LOG)
+    assert found.jobs.index.tolist() == [1, 12]
+    np.testing.assert_allclose(found.jobs.to_numpy(), [[0, 0.501, 2.502], [0.1, 1.001, 3.501]], atol=1e-6)
+    np.testing.assert_allclose(found.cycles, [0.5, 1.0], atol=1e-6)
+
+
+def test_a_job_without_an_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="1 jobs have no submission, start or end"):
+        slurm_referee.read_log(LOG.replace("JobId=12 done", "JobId=12 WEXITSTATUS 0"))
+
+
+def test_the_distance_of_starts_by_hand() -> None:
+    submit_s, theirs, ours = np.zeros(3), np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 2.5])
+    found = slurm_referee.distance(submit_s, theirs, ours)
+    assert found == pytest.approx((2.5, 1.25, 0.5, 2 / 3))
+
+
+@pytest.mark.parametrize("scheduler", ["builtin", "backfill"])
+def test_jobs_start_at_events_or_at_the_cycles_alone(scheduler: str) -> None:
+    """Three jobs of half the cluster: the first on an idle cluster, the third when the second ends."""
+    columns = {"submit_s": [0.0, 1.0, 2.0], "gpus": [32, 32, 32], "duration_s": [20.0, 10.0, 5.0]}
+    jobs = pd.DataFrame(columns).assign(limit_s=60.0)
+    assert slurm_referee.replay(jobs, scheduler, "limit_s").tolist() == [0, 1, 11]
+    cycles = np.array([0.5, 4.5, 9.5, 12.0, 18.0])
+    assert slurm_referee.replay(jobs, scheduler, "limit_s", cycles).tolist() == [0, 4.5, 18]
+
+
+def test_scaled_run_times_keep_their_bounds_and_the_load() -> None:
+    gpus = np.array([1, 8, 2, 4])
+    run_s = slurm_referee.scaled(np.array([10.0, 400.0, 100.0, 90_000.0]), gpus, 500.0)
+    assert run_s.min() >= slurm_referee.SHORTEST_S
+    assert run_s.max() <= slurm_referee.LONGEST_S
+    assert (run_s * gpus).sum() == pytest.approx(500, abs=0.1)
+
+
+@pytest.mark.slow(reason="a real Slurm runs 40 jobs for a minute, under each of its schedulers")
+@pytest.mark.parametrize("scheduler", ["builtin", "backfill"])
+def test_a_real_slurm_starts_jobs_as_the_simulator_does(scheduler: str, tmp_path: Path) -> None:
+    if why := local_slurm.missing():
+        pytest.skip(why)
+    args = ["run", str(tmp_path), "--scheduler", scheduler, "--jobs", "40", "--span", "30"]
+    assert slurm_referee.main(args) == 0
+    folder = tmp_path / scheduler
+    happened = slurm_referee.read_log((folder / slurm_referee.LOG_NAME).read_text(encoding="utf-8"))
+    asked = pd.read_csv(folder / slurm_referee.JOBS_NAME).set_index("job_id")
+    found = slurm_referee.by_cause(happened, asked, scheduler)["+ scheduling cycles"]
+    assert found.pairs > 0.9
+    assert found.rank > 0.9
