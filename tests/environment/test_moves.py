@@ -179,7 +179,7 @@ def test_another_base_makes_the_choices_but_is_paid_against_the_default_rule() -
 
 
 def test_unlisted_moves_are_refused() -> None:
-    batch = one()
+    batch = one(illegal="raise")
     num = int(batch.lists["num"][0])
     assert batch.masks()[0].sum() == num == len(batch.moves(0))
     for place, said in (

@@ -160,6 +160,7 @@ def forget() -> None:
         del sys.modules[name]
 
 
+@pytest.mark.filterwarnings("ignore:.*a legal action replaces it")  # PPO without masks
 @pytest.mark.parametrize("page", [name for name, found in RUN.items() if found])
 def test_commands_of_a_page_run_one_after_another(
     page: str,
