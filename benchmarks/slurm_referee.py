@@ -95,7 +95,7 @@ _CYCLE = re.compile(r".*(?:sched: Running job scheduler for|sched/backfill: _att
 
 
 class Happened(NamedTuple):
-    """Events of a run of Slurm: a table by `job_id` with submit_s, start_s and end_s, and the times of its cycles, s."""
+    """Events of a Slurm run: a table by `job_id` with submit_s, start_s and end_s and the times of its cycles, s."""
 
     jobs: pd.DataFrame
     cycles: np.ndarray
