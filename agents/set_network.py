@@ -3,7 +3,6 @@
 Nothing in it depends on the numbers of slots, jobs, nodes or GPUs: an agent trained on a small cluster acts on any.
 """
 
-import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from gpu_cluster_gym.agents.networks import FORBIDDEN, ScoringNetwork
-from gpu_cluster_gym.envs.agent_policy import CompiledPlainAgent
+from gpu_cluster_gym.envs.agent_policy import DrawingAgent
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     AGE,
     ATTAINED,
@@ -34,7 +33,6 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
     TOTALS,
     WAIT,
 )
-from gpu_cluster_gym.traces import stream
 
 READ: tuple[int, ...] = (
     *(PRESENT, GPUS, ESTIMATE, REMAINING, REMAINING_AREA, ATTAINED, PROGRESS, RESTART, AGE, PREDICTABLE),
@@ -187,7 +185,7 @@ def unseen(seen: Jobs) -> Tensor:
     return torch.expm1(6.0 * seen.totals[:, UNSEEN])
 
 
-class SamplingAgent(CompiledPlainAgent):
+class SamplingAgent(DrawingAgent):
     """An agent that samples its actions, as in training, by random numbers that depend on a window's jobs alone.
 
     The most likely action is another policy than the one that was trained: many pauses share the probability that
@@ -197,12 +195,7 @@ class SamplingAgent(CompiledPlainAgent):
     def __init__(self, network: SetNetwork, acting: Mapping[str, Any]) -> None:
         """Take the network, and the keywords of the environment for observations and actions."""
         super().__init__(self._choose, **acting)
-        self._network, self._rng = network, stream(0, "actions")
-
-    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
-        """Run the first record to the end."""
-        self._rng = stream(zlib.crc32(jobs["submit_s"].tobytes()), "actions")
-        return super().run_compiled(states, jobs, histories)
+        self._network = network
 
     @torch.no_grad()
     def _choose(self, seen: np.ndarray, legal: np.ndarray) -> int:

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.from_random_weights RUN [--windows 100] [--seed 0] [--own-cluster]` reads the agents of a training
 run (RUN, with a folder for each of its seeds if there are several), and prints for each policy the agents' mean JCT and
-mean bounded slowdown relative to it, with paired 95 % intervals, and by how many agents it is beaten and beats.
+mean bounded slowdown relative to it, with paired 95 % intervals, and whether an agent is better or worse by them.
 
 - `untrained`: the same network with random weights.
 - `state-blind`: the agents themselves, which judge each job by the summary of all jobs and of the cluster at another,
@@ -39,7 +39,7 @@ from gpu_cluster_gym.evaluation.run_folder import BEST
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Workload
 
-PUBLISHED = ("fifo", "easy", "sjf", "las", "srtf", "tiresias", "xion", "xion_threshold", "union")
+HEURISTICS = ("fifo", "easy", "sjf", "las", "srtf", "tiresias", "xion", "xion_threshold", "union")
 UNTRAINED, BLIND = "untrained", "state-blind"
 METRICS = {"mean_jct_s": "mean JCT", "mean_slowdown": "slowdown"}
 KEPT = 512
@@ -82,7 +82,7 @@ def main() -> None:
     policies: dict[str, Any] = {str(k): checkpoint.policy_of(each) for k, each in enumerate(agents)}
     policies |= {f"{BLIND} {k}": blind(each) for k, each in enumerate(agents)}
     policies |= {UNTRAINED: untrained(training), **FLOORS} | {
-        name: baselines.load(name) for name in PUBLISHED
+        name: baselines.load(name) for name in HEURISTICS
     }
     summaries = simulated(policies, workloads, asked.processes)
     print(table_of(summaries, len(agents)).to_string(float_format="{:.3f}".format))

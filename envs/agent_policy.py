@@ -1,5 +1,6 @@
 """Agents trained on an environment as policies, given a function that predicts an action from an observation."""
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arriva
 from gpu_cluster_gym.simulator.slots import Slots, parts_of, width
 from gpu_cluster_gym.simulator.source import adopt, source_of
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.traces import unknown
+from gpu_cluster_gym.traces import stream, unknown
 from gpu_cluster_gym.workloads import Scenario
 
 Predict = Callable[[Any, np.ndarray], Any]
@@ -175,6 +176,26 @@ class CompiledPlainAgent(PlainAgent, RunsCompiled):
             chosen[0] = allowed(
                 self._predict(seen, legal), legal, illegal=self._illegal, last_resort=actions.pausing
             )
+
+
+class DrawingAgent(CompiledPlainAgent):
+    """An agent of the action `plain` that draws, by random numbers `_rng` that depend on the jobs of a window alone."""
+
+    _rng: np.random.Generator
+
+    def __call__(self, view: View) -> Action:
+        """Return the next move; the random numbers begin with the episode."""
+        if view is not self._view:
+            self._begin(source_of(view).jobs)
+        return super().__call__(view)
+
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        """Run the first record to the end."""
+        self._begin(jobs)
+        return super().run_compiled(states, jobs, histories)
+
+    def _begin(self, jobs: np.ndarray) -> None:
+        self._rng = stream(zlib.crc32(jobs["submit_s"].tobytes()), "actions")
 
 
 @dataclass

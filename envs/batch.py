@@ -390,7 +390,7 @@ def why_illegal(action: int, count: int, *, forgiven: bool = False) -> str:
     if forgiven:
         return (
             f"{what}: a legal action replaces it, and every illegal action from now on, without a further warning; "
-            " info['illegal'] counts them. Masks of legal actions are info['action_mask'] and action_masks(), "
+            "info['illegal'] counts them. Masks of legal actions are info['action_mask'] and action_masks(), "
             "which MaskablePPO of sb3-contrib calls; illegal='raise' refuses illegal actions"
         )
     if not inside:

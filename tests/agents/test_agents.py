@@ -129,11 +129,13 @@ def test_the_policy_is_the_environment_played_greedily(scenario: Scenario) -> No
 
 
 def test_agents_draw_by_the_jobs_of_the_window(scenario: Scenario) -> None:
-    """Twice the same window is the same, whatever was played before."""
+    """Twice the same window is the same, whatever was played before, also step by step."""
     windows = [each.workload for each in batch_of(scenario, 2).batch.windows]
     agent = untrained(TINY)
     first, second, again = (load.results(run(agent, load.episode())) for load in (*windows, windows[0]))
     pd.testing.assert_frame_equal(first, again)
+    by_steps = windows[0].results(run(agent, windows[0].episode(), step_by_step=True))
+    pd.testing.assert_frame_equal(first, by_steps)
     assert not first["finish_s"].equals(second["finish_s"])
 
 
