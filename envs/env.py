@@ -174,9 +174,11 @@ class PlainActions(NamedTuple):
     def mask(self, slots: Slots) -> np.ndarray:
         """Return the legal actions: int8 (actions,)."""
         fits = slots.queue_features[:, FITS].astype(np.int8)
-        moves = np.repeat(fits if self.pauses else slots.queue_mask[:-1], self.places)
+        starts = fits | slots.claim_mask if self.pauses else slots.queue_mask[:-1]
+        moves = np.repeat(starts, self.places)
         if self.pauses:
-            moves = np.concatenate([moves, slots.running_mask * np.int8(slots.queue[0] >= 0)])
+            waits = slots.queue[0] >= 0 or slots.claim >= 0
+            moves = np.concatenate([moves, slots.running_mask * np.int8(waits)])
         return np.append(moves, np.int8(slots.can_wait or not moves.any()))
 
     def moves(self, number: int, slots: Slots, view: View) -> list[Action]:
@@ -186,7 +188,11 @@ class PlainActions(NamedTuple):
         slot, rule = divmod(number, self.places)
         job = int(slots.queue[slot])
         placement = view.place(job, rule=PLACEMENTS[RULES[rule]]) if self.places > 1 else view.place(job)
-        return [Start(job, placement)] if placement else view.pick(job)[::-1]
+        if placement := placement or view.place(job):
+            return [Start(job, placement)]
+        if self.pauses:
+            return [Start(job, found, claim=True)] if (found := view.place_claim(job)) else []
+        return view.pick(job)[::-1]
 
 
 def plain_actions(queue_slots: Any, running_slots: Any, placed_by: Any, victims_by: Any) -> PlainActions:

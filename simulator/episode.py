@@ -208,8 +208,8 @@ class Episode:
             raise ValueError(f"at {self._view.now:g} s: {reason}")
         source_of(self._view).forget_copies()
         match action:
-            case Start(job, placement):
-                calls.start_as(self.states, 0, self.jobs, job, seat_of(placement))
+            case Start(job, placement, claim):
+                calls.start_as(self.states, 0, self.jobs, job, seat_of(placement), bool(claim))
             case Resize(job, None, placement):
                 calls.move(self.states, 0, self.jobs, job, seat_of(placement))
             case Resize(job, cores):

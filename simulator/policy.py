@@ -33,10 +33,15 @@ class Placement(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Start a queued job on GPUs that are free, shared, or being freed; it starts when the last one is free."""
+    """Start a queued job on GPUs that are free, shared, or being freed; it starts when the last one is free.
+
+    claim: whether GPUs that a running job holds alone may be among them: all are reserved, and the job starts when the
+        last one is free, since its holder has ended or is paused
+    """
 
     job: int
     placement: Placement
+    claim: bool = False
 
 
 class Preempt(NamedTuple):

@@ -4,7 +4,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
-from gpu_cluster_gym.simulator.kernel.slots import features, slot_features
+from gpu_cluster_gym.simulator.kernel.slots import claims, features, slot_features
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
 
 
@@ -14,6 +14,8 @@ class Slots:
     queue: int64 (K,), job of each queue slot, -1 where empty.
     running: int64 (R,), job of each running slot, -1 where empty.
     queue_mask: int8 (K + 1,), 1 where the slot's job can start, if need be with victims; the last entry is unused.
+    claim_mask: int8 (K,), 1 where the slot's job may claim GPUs.
+    claim: job whose claim is pending, or -1.
     running_mask: int8 (R,), 1 where the job may be paused.
     can_wait: whether any event is pending.
     observation: float32 (n,): `queue_features`, totals, `base_logits` and K + 1 entries for a mask; then the features
@@ -33,6 +35,7 @@ class Slots:
         self.running = np.full(running_slots, -1, np.int64)
         self.queue_mask = np.zeros(queue_slots + 1, np.int8)
         self.running_mask = np.zeros(running_slots, np.int8)
+        self.claim_mask, self.claim = np.zeros(queue_slots, np.int8), -1
         self.can_wait = True
         self._min_run_s = min_run_s
         self.observation = np.zeros(0, np.float32)
@@ -71,6 +74,7 @@ class Slots:
         running = self.running, self._min_run_s, self.observation[end:], self.running_mask
         slot_features.observe_queue(states, e, jobs, caches, *queue)
         slot_features.observe_running(states, e, jobs, caches, *running)
+        self.claim = int(claims.claimants(states, e, jobs, self.queue, self.claim_mask))
         self.can_wait = bool(calls.next_event(states, e, jobs) < np.inf)
 
 

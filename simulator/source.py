@@ -21,6 +21,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
 )
 from gpu_cluster_gym.simulator.kernel.cluster.parameters import MAX_SHARE
 from gpu_cluster_gym.simulator.kernel.rankings import granting
+from gpu_cluster_gym.simulator.kernel.slots import claims
 from gpu_cluster_gym.simulator.kernel.union import estimates
 from gpu_cluster_gym.simulator.policy import (
     Action,
@@ -286,8 +287,8 @@ class Source:
         match action:
             case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < len(phase):
                 return f"job {job} has not arrived"
-            case Start(job, placement):
-                reason = legality.legal_start(states, 0, jobs, job, seat_of(placement))
+            case Start(job, placement, claim):
+                reason = legality.legal_start(states, 0, jobs, job, seat_of(placement), bool(claim))
                 return f"job {job} cannot start: {REASONS[reason]}" if reason else None
             case Preempt(job):
                 legal = phase[job] == RUNNING and job in self.preemptible
@@ -391,6 +392,12 @@ class Source:
         if count == 0:
             return Placement((), cores, node=int(self.state.chosen_node[0]))
         return Placement(tuple(self.state.gpus[:count].tolist()), cores)
+
+    def place_claim(self, job: int) -> Placement | None:
+        """Return the GPUs that a job would claim, or None; see `View.place_claim`."""
+        if not claims.place(self.states, 0, self.jobs, job):
+            return None
+        return Placement(tuple(self.state.gpus[: int(self.jobs["num_gpus"][job])].tolist()))
 
 
 class Part(Source):

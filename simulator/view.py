@@ -328,6 +328,14 @@ class View:
         """
         return self._arrived(job).place(job, cores, gpus, rule)
 
+    def place_claim(self, job: int) -> Placement | None:
+        """Return GPUs for `Start(job, placement, claim=True)`, those expected to be released first, or None.
+
+        None where too few GPUs are left that no other job has reserved, or the tenant's quota forbids the start.
+        ValueError if the job has not arrived.
+        """
+        return self._arrived(job).place_claim(job)
+
     def start_first(self, order: Sequence[int] | np.ndarray, cores: float | None = None) -> Start | None:
         """Return the start of the first of these queued jobs that fits under the scenario's rule, or None.
 

@@ -96,7 +96,7 @@ class Present:
             calls.advance(episode.states, 0, episode.jobs)
             gpus = self.places[job]
             assert gpus is not None, "a running job has a place"
-            calls.start_as(episode.states, 0, episode.jobs, job, seat_of(Placement(gpus)))
+            calls.start_as(episode.states, 0, episode.jobs, job, seat_of(Placement(gpus)), False)
         _pass_until(episode, self.now_s)
         return episode
 

@@ -176,11 +176,11 @@ def cores_asked(states, e, jobs, job, count, workers, servers):
 
 
 @entry
-def start_as(states, e, jobs, job, seat):
-    """Start a queued job in a seat (`legality.Seat`), or reserve GPUs that pausing jobs hold."""
+def start_as(states, e, jobs, job, seat, claim):
+    """Start a queued job in a seat (`legality.Seat`), or reserve GPUs that pausing jobs hold, with a claim any jobs."""
     s = states[e]
     workers, servers, cores = resolved_seat(s, jobs, job, seat)
-    actions.start_as(s, jobs, job, seat.gpus, workers, servers, cores, seat.node)
+    actions.start_as(s, jobs, job, seat.gpus, workers, servers, cores, seat.node, claim)
 
 
 @entry

@@ -22,29 +22,36 @@ def must_wait_for(s, gpu):
 
 
 @compiled
-def start_on(s, jobs, job, gpus, cores, node):
-    """Start a queued job in the requested shape on the first of these GPUs, or on a node if it is a CPU job."""
-    count = jobs[job].num_gpus
-    start_as(s, jobs, job, gpus[:count], count, jobs[job].servers, cores, node)
+def reserves(s, gpus, claim):
+    """Return whether a start on these GPUs has to wait for jobs that hold some of them; a claim waits for any job."""
+    for gpu in gpus:
+        if must_wait_for(s, gpu) or (claim and s.num_jobs_on[gpu] > 0):
+            return True
+    return False
 
 
 @compiled
-def start_as(s, jobs, job, gpus, workers, servers, cores, node):
+def start_on(s, jobs, job, gpus, cores, node):
+    """Start a queued job in the requested shape on the first of these GPUs, or on a node if it is a CPU job."""
+    count = jobs[job].num_gpus
+    start_as(s, jobs, job, gpus[:count], count, jobs[job].servers, cores, node, False)
+
+
+@compiled
+def start_as(s, jobs, job, gpus, workers, servers, cores, node, claim):
     """Start a queued job on these GPUs, or on a node, in this shape.
 
-    If pausing jobs still hold some of the GPUs, all of them are reserved for it instead.
+    If pausing jobs still hold some of the GPUs, or with a claim any jobs, all of them are reserved for it instead.
     """
     # Claims include those of queued jobs, this one excepted: judge before it leaves the queue.
     if not may_take_these(s, jobs, job, gpus):
         s.endless = OVER_QUOTA
     dequeue(s, jobs, job)
     s.num_queued -= 1
-    for gpu in gpus:
-        # Reserve all GPUs if pausing jobs still hold any of them.
-        if must_wait_for(s, gpu):
-            reserve(s, job, gpus, workers, servers, cores, node)
-            s.phase[job] = RESERVED
-            return
+    if reserves(s, gpus, claim):
+        reserve(s, job, gpus, workers, servers, cores, node)
+        s.phase[job] = RESERVED
+        return
     s.wait_s[job] += s.clock - s.phase_began[job]
     set_shape(s, job, len(gpus), workers, servers)
     begin(s, jobs, job, gpus, cores, node)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster import events
-from gpu_cluster_gym.simulator.kernel.cluster.actions import must_wait_for
+from gpu_cluster_gym.simulator.kernel.cluster.actions import must_wait_for, reserves
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CHARGED,
     CLOSED,
@@ -59,35 +59,32 @@ class Seat(NamedTuple):
 
 
 @compiled
-def barred(s, jobs, job, gpu):
-    """Return 0 if a queued job may be given a GPU, else the number of the reason."""
+def barred(s, jobs, job, gpu, claim):
+    """Return 0 if a queued job may be given a GPU, or claim it, else the number of the reason."""
     if gpu < 0 or gpu >= s.num_gpus or s.reserved_for[gpu] != NOBODY:
         return 4
-    if s.num_jobs_on[gpu] >= s.max_share and not must_wait_for(s, gpu):
+    if s.num_jobs_on[gpu] >= (2 if claim else s.max_share) and not must_wait_for(s, gpu):
         return 4
     if s.node_memory[s.gpu_node[gpu]] < jobs[job].gpu_memory_gib:
         return 5
     return 0
 
 
-@compiled
-def reserves(s, gpus):
-    """Return whether pausing jobs still hold some of these GPUs."""
-    for gpu in gpus:
-        if must_wait_for(s, gpu):
-            return True
-    return False
-
-
 @entry
-def legal_start(states, e, jobs, job, seat):
-    """Return 0 if a queued job may start in a seat, else the number of the reason."""
-    return why_no_start(states[e], jobs, job, seat)
+def legal_start(states, e, jobs, job, seat, claim):
+    """Return 0 if a queued job may start in a seat, or claim it, else the number of the reason."""
+    return why_no_start_or_claim(states[e], jobs, job, seat, claim)
 
 
 @compiled
 def why_no_start(s, jobs, job, seat):
-    """Return 0 if a queued job may start in a seat, else the number of the reason."""
+    """Return 0 if a queued job may start in a seat without a claim, else the number of the reason."""
+    return why_no_start_or_claim(s, jobs, job, seat, False)
+
+
+@compiled
+def why_no_start_or_claim(s, jobs, job, seat, claim):
+    """Return 0 if a queued job may start in a seat, or claim it, else the number of the reason."""
     if s.phase[job] != QUEUED:
         return 1
     if s.last_action_instant[job] == s.instant:
@@ -101,18 +98,18 @@ def why_no_start(s, jobs, job, seat):
         wanted = cores if cores > 0 else cores_asked(jobs, job, 0, workers, servers)
         return 8 if wanted > s.unreserved_cores[node] + ROUNDING else 0
     for k in range(len(gpus)):
-        reason = barred(s, jobs, job, gpus[k])
+        reason = barred(s, jobs, job, gpus[k], claim)
         if reason > 0:
             return reason
     if named_twice(gpus):
         return 6
     if not may_take_these(s, jobs, job, gpus):
         return 11
-    # A reservation needs all its GPUs free or held by pausing jobs only; cores are checked when they are
-    # released.
-    if reserves(s, gpus):
+    # A reservation without a claim needs all its GPUs free or held by pausing jobs only; cores are checked when they
+    # are released.
+    if reserves(s, gpus, claim):
         for gpu in gpus:
-            if s.num_jobs_on[gpu] > 0 and not must_wait_for(s, gpu):
+            if not claim and s.num_jobs_on[gpu] > 0 and not must_wait_for(s, gpu):
                 return 4
     elif s.cpu_limited:
         least = MIN_CORES + cores_of_servers(servers, workers, len(gpus))

@@ -174,7 +174,7 @@ def make(s, jobs, m, kind, job, value):
         named = value > 0 and s.cpu_limited
         cores = value if named else speed.cores_asked(jobs, job, m.num_gpus, workers, servers)
         if kind == START:
-            actions.start_as(s, jobs, job, gpus, workers, servers, cores, m.node)
+            actions.start_as(s, jobs, job, gpus, workers, servers, cores, m.node, False)
         else:
             actions.move(s, jobs, job, gpus, workers, servers, cores, m.node)
 

@@ -52,6 +52,8 @@ RUNNING_FEATURES = (
     "cores",
     "running_for",
     "may_pause",
+    "claimed",  # share of its GPUs that are reserved for a claim
+    "free_on_node",  # GPUs of its first node that are free or held by a pausing job, not reserved / the node's GPUs
 )
 WAITS = (1, 2, 4, 8, 16)  # GPUs for which the estimated wait is shown
 BINS = 9  # nodes with 0, 1, ..., 8 or more free GPUs
@@ -68,8 +70,13 @@ TOTALS = (
     "gpus_free_in_5_min",
     *(f"wait_for_{g}" for g in WAITS),
     "arrivals_last_hour",
+    "claim_gpus",  # of the job whose claim is pending, log2(1 + GPUs) / 7
+    "claim_remaining",  # its remaining time
+    "claim_age",  # since its submission, time
+    "claim_wait",  # until its last GPU is released, estimated, time
 )
-MAY_PAUSE = RUNNING_FEATURES.index("may_pause")
+MAY_PAUSE, CLAIMED, FREE_ON_NODE = map(RUNNING_FEATURES.index, ("may_pause", "claimed", "free_on_node"))
+CLAIM = TOTALS.index("claim_gpus")
 NUM_FEATURES, NUM_RUNNING, NUM_TOTALS = len(QUEUE_FEATURES), len(RUNNING_FEATURES), len(TOTALS)
 LOWEST, HIGHEST = (
     np.float32(-1.0),

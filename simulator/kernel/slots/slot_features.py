@@ -7,12 +7,14 @@ from gpu_cluster_gym.simulator.kernel.cluster import node_bounds, queues
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     LOADING,
+    MAX_SHARE,
     NOBODY,
     PAUSING,
     QUEUED,
     ROUNDING,
     RUNNING,
 )
+from gpu_cluster_gym.simulator.kernel.cluster.machines import is_free
 from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import overhead_of
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import (
@@ -43,6 +45,8 @@ from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import (
     unmark,
     worth,
 )
+from gpu_cluster_gym.simulator.kernel.rankings.room import is_coming
+from gpu_cluster_gym.simulator.kernel.slots.claims import holds_up, pending_claim, wait_of_claim
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import (
     HAS_ROOM,
     LACKS_CORES,
@@ -60,7 +64,10 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
     A_RANK,
     AGE,
     BINS,
+    CLAIM,
+    CLAIMED,
     FITS,
+    FREE_ON_NODE,
     HAS_VICTIMS,
     HIGHEST,
     LEFT_ON_NODE,
@@ -388,6 +395,31 @@ def describe_running(s, jobs, cache, job, min_run_s, out):
     out[4] = out[11] if attained == running_for else as_time(attained)
     out[8] = min(s.preemptions[job] / 5.0, 1.0)
     out[MAY_PAUSE] = may_pause(s, job) and running_for >= min_run_s
+    out[CLAIMED] = claimed_share(s, job)
+    out[FREE_ON_NODE] = free_beside(s, job)
+
+
+@compiled
+def claimed_share(s, job):
+    """Return the share of a running job's GPUs that are reserved for another job."""
+    count = 0
+    slot = s.first_slot[job]
+    while slot != NOBODY:
+        count += holds_up(s, slot // MAX_SHARE)
+        slot = s.next_slot[slot]
+    return count / max(s.width[job], 1)
+
+
+@compiled
+def free_beside(s, job):
+    """Return the share of the GPUs of a job's first node that are free or held by a pausing job, and not reserved."""
+    if s.first_slot[job] == NOBODY:
+        return 0.0
+    node = s.gpu_node[s.first_slot[job] // MAX_SHARE]
+    count = 0
+    for gpu in range(s.node_first[node], s.node_first[node] + s.node_gpus[node]):
+        count += is_free(s, gpu) or is_coming(s, gpu)
+    return count / s.node_gpus[node]
 
 
 @compiled
@@ -438,6 +470,17 @@ def describe_totals(s, jobs, cache, slots, out):
     for k in range(len(WAITS)):
         out[at + 8 + k] = as_time(wait_for(s, cache, WAITS[k]))
     out[at + 8 + len(WAITS)] = np.log1p(arrivals_last_hour(s, jobs, cache)) / 6.0
+    describe_claim(s, jobs, pending_claim(s), out[CLAIM:])
+
+
+@compiled
+def describe_claim(s, jobs, job, out):
+    """Write the features of the job whose claim is pending; they are 0 without one."""
+    if job != NOBODY:
+        out[0] = np.log2(1.0 + jobs[job].num_gpus) / 7.0
+        out[1] = as_time(remaining_now(s, jobs, job))
+        out[2] = as_time(s.clock - jobs[job].submit_s)
+        out[3] = as_time(wait_of_claim(s, jobs, job))
 
 
 @compiled
@@ -523,20 +566,30 @@ def list_first_queued(s, jobs, cache, out):
 
 
 @compiled
-def list_longest_running(s, cache, out):
-    """List the running jobs with most time remaining, longest first, ties by job; return how many are listed.
+def list_running(s, cache, out):
+    """List the running jobs that hold claimed GPUs, then those with most time remaining; return how many are listed.
 
-    Requires `sort_ends`.
+    In each part the longest comes first, ties by job. Requires `sort_ends`.
     """
     count = 0
+    if pending_claim(s) != NOBODY:
+        count = list_longest_running(s, cache, True, 0, out)
+        return list_longest_running(s, cache, False, count, out)
+    return list_longest_running(s, cache, False, 0, out)
+
+
+@compiled
+def list_longest_running(s, cache, claimed, count, out):
+    """Append the running jobs that hold claimed GPUs, or those that do not; return how many are listed then."""
     end = cache.num_ends
     while end > 0 and count < len(out):
         first = end - 1
         while first > 0 and cache.left[first - 1] == cache.left[end - 1]:
             first -= 1
         for k in range(first, end):
-            if s.phase[cache.ends[k]] == RUNNING and count < len(out):
-                out[count] = cache.ends[k]
+            job = cache.ends[k]
+            if count < len(out) and s.phase[job] == RUNNING and (claimed_share(s, job) > 0) == claimed:
+                out[count] = job
                 count += 1
         end = first
     return count
@@ -640,12 +693,12 @@ def describe_free(s, out):
 
 @compiled
 def describe_running_slots(s, jobs, cache, listed, min_run_s, observation):
-    """Describe the running jobs with most time remaining, and the free machines; requires `look`."""
+    """Describe the running jobs that `list_running` lists, and the free machines; requires `look`."""
     size = len(listed) * NUM_RUNNING
     features = observation[:size].reshape(len(listed), NUM_RUNNING)
     listed[:] = NOBODY
     features[:] = 0.0
-    for k in range(list_longest_running(s, cache, listed)):
+    for k in range(list_running(s, cache, listed)):
         describe_running(s, jobs, cache, listed[k], min_run_s, features[k])
     for k in range(size):
         observation[k] = min(max(observation[k], LOWEST), HIGHEST)
@@ -654,7 +707,7 @@ def describe_running_slots(s, jobs, cache, listed, min_run_s, observation):
 
 @entry
 def observe_running(states, e, jobs, caches, listed, min_run_s, observation, mask):
-    """Describe the running jobs with most time remaining, and the free machines.
+    """Describe the running jobs that `list_running` lists, and the free machines.
 
     Requires `observe_queue` with the same caches.
 

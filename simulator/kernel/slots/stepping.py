@@ -7,8 +7,10 @@ Actions are numbered as follows, for K queue slots and R running slots:
 - `places * K + r`, only with pauses = 1: pause the job of running slot r.
 - the last action: wait for the next event.
 
-With pauses = 0, a start that does not fit pauses the victims that `slot_features.pick` finds. With pauses = 1, ticks
-are skipped: a decision follows an arrival, an end or another event.
+With pauses = 0, a start that does not fit pauses the victims that `slot_features.pick` finds. With pauses = 1, it
+claims GPUs (`claims.place_claim`); a claim is pending until every job that holds some of them has ended or pauses, and
+meanwhile only starts that fit are legal. Ticks are then skipped: a decision follows an arrival, an end or another
+event.
 """
 
 import numpy as np
@@ -21,8 +23,9 @@ from gpu_cluster_gym.simulator.kernel.cluster.events import (
     instants_that_count,
     next_event,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, SPREAD
+from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, NOBODY, SPREAD
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
+from gpu_cluster_gym.simulator.kernel.slots.claims import claim, list_claimants, pending_claim
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import invalidate, invalidate_all, update_free
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     FITS,
@@ -117,13 +120,23 @@ def advance_to_start(s, jobs, cache, slots, places, min_run_s, listed, observati
 
 
 @compiled
-def write_mask(s, jobs, places, features, running, mask):
-    """Write the mask of starts that fit, pauses while a job is queued, and waiting; return whether any job can move."""
+def waits_for_gpus(s):
+    """Return whether a job is queued, or its claim is pending."""
+    return s.num_queued > 0 or pending_claim(s) != NOBODY
+
+
+@compiled
+def write_mask(s, jobs, places, queue, features, running, mask):
+    """Write the mask of starts and claims, pauses while a job waits, and waiting; return whether any job can move."""
     starts = places * len(features)
-    for number in range(starts):
-        mask[number] = features[number // places, FITS] > 0
+    list_claimants(s, jobs, queue, mask[: len(features)])
+    # From the last, so that entry k // places is read before it is overwritten.
+    for number in range(starts - 1, -1, -1):
+        k = number // places
+        mask[number] = mask[k] or features[k, FITS] > 0
+    waits = waits_for_gpus(s)
     for k in range(len(running)):
-        mask[starts + k] = s.num_queued > 0 and running[k, MAY_PAUSE] > 0
+        mask[starts + k] = waits and running[k, MAY_PAUSE] > 0
     moves = len(mask) - 1
     legal = any_legal(mask, moves)
     mask[moves] = not legal or next_event(s, jobs) < np.inf
@@ -132,7 +145,7 @@ def write_mask(s, jobs, places, features, running, mask):
 
 @compiled
 def advance_to_start_or_pause(s, jobs, cache, slots, places, min_run_s, listed, observation, mask):
-    """Advance until a job can start where it fits, or be paused, or the episode ends, and observe.
+    """Advance until a job can start where it fits, claim GPUs, or be paused, or the episode ends, and observe.
 
     Return the slot of the base policy's own choice.
     """
@@ -142,15 +155,15 @@ def advance_to_start_or_pause(s, jobs, cache, slots, places, min_run_s, listed, 
     running = observation[end : end + count * NUM_RUNNING].reshape(count, NUM_RUNNING)
     while True:
         over = is_over(s)
-        if over or (s.num_arrived > 0 and s.num_queued > 0):
+        if over or (s.num_arrived > 0 and waits_for_gpus(s)):
             invalidate(s, cache)
             used, own = look(s, jobs, cache, queue, features, mask)
             describe_running_slots(s, jobs, cache, listed[slots:], min_run_s, observation[end:])
-            if write_mask(s, jobs, places, features, running, mask) or over:
+            if write_mask(s, jobs, places, queue, features, running, mask) or over:
                 break
         wait_for_event(s, jobs)
     for k in range(slots):
-        observation[end - slots - 1 + k] = features[k, FITS]
+        observation[end - slots - 1 + k] = mask[places * k]
     observation[end - 1] = mask[len(mask) - 1]
     return describe(s, jobs, cache, used, own, queue, observation)
 
@@ -163,6 +176,13 @@ def start_by(s, jobs, job, rule):
     started = start(s, jobs, job)
     s.placement = usual
     return started
+
+
+@compiled
+def start_or_claim(s, jobs, job):
+    """Start a queued job where the placement rule puts it, else let it claim GPUs."""
+    if not start(s, jobs, job):
+        claim(s, jobs, job)
 
 
 @compiled
@@ -183,7 +203,7 @@ def take(s, jobs, cache, action, slots, places, pauses, min_run_s, listed, obser
         started = places > 1 and start_by(s, jobs, job, RULES[action % places])
         if not started:
             if pauses:
-                start(s, jobs, job)
+                start_or_claim(s, jobs, job)
             else:
                 pick(s, jobs, cache, job)
     if pauses:
