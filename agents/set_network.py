@@ -44,9 +44,10 @@ FEW = 16.0
 """Unit of sums over jobs."""
 ROUNDING = 1e-4
 """Relative error of an age that is computed back from its feature, with a margin."""
-PAUSE, NEAR_ZERO = -6.0, 0.01
-"""Initial logit of a pause: of the 32 running jobs shown, about one is paused in ten decisions. Standard deviation of
-the initial weights of the last layers, so that all starts are about equally likely before training."""
+RARE, NEAR_ZERO = -6.0, 0.01
+"""Initial logit of a pause, and of a claim beside a start that fits: of the 32 running jobs shown, about one is paused
+in ten decisions. Standard deviation of the initial weights of the last layers, so that all starts that fit are about
+equally likely before training."""
 
 
 class Jobs(NamedTuple):
@@ -113,6 +114,7 @@ class SetScorer(nn.Module):
         self.to_running = nn.Linear(hidden, hidden, bias=False)
         self.score_queued, self.score_running = nn.Linear(hidden, 1), nn.Linear(hidden, 1)
         self.score_whole = nn.Linear(hidden, 1)
+        self.claim = nn.Parameter(torch.zeros(()))  # added to the score of a job that fits nowhere
         for layer in (self.score_queued, self.score_running, self.score_whole):
             nn.init.normal_(layer.weight, std=NEAR_ZERO)
             nn.init.zeros_(layer.bias)
@@ -128,8 +130,9 @@ class SetScorer(nn.Module):
         context = relu(self.context(pooled))
         of_queued = relu(self.of_queued(queued) + self.to_queued(context)[seen.queue_at[0]])
         of_running = relu(self.of_running(running) + self.to_running(context)[seen.running_at[0]])
+        claims = self.claim * (1.0 - seen.queued[:, READ.index(FITS)])
         scores = self.score_queued(of_queued), self.score_running(of_running), self.score_whole(context)
-        return scores[0].squeeze(1), scores[1].squeeze(1), scores[2].squeeze(1)
+        return scores[0].squeeze(1) + claims, scores[1].squeeze(1), scores[2].squeeze(1)
 
 
 class SetNetwork(ScoringNetwork):
@@ -144,7 +147,8 @@ class SetNetwork(ScoringNetwork):
         super().__init__()
         self.slots = slots
         self.actor, self.critic = SetScorer(hidden), SetScorer(hidden)
-        nn.init.constant_(self.actor.score_running.bias, PAUSE)
+        nn.init.constant_(self.actor.score_running.bias, RARE)
+        nn.init.constant_(self.actor.claim, RARE)
 
     def forward_actor(self, flat: Tensor) -> Tensor:
         """Return the logits of a (B, n) batch, (B, K + R + 1); those of illegal actions are masked."""
