@@ -433,20 +433,23 @@ class GPUClusterEnv(ClusterEnv):
 
     ## Action Space
     MaskedDiscrete(n), int64. With K queue slots and R running slots:
-    - starts of queue slot k, K actions, legal where the job fits: the scenario's placement rule places it. With
-      `placed_by="agent"`, 3 K actions 3 k + p: p is the placement rule, `first_fit`, `best_fit` or `spread`.
-    - R pauses of running slot r, legal while a job is queued and once the job has run for `min_run_s`. With
+    - starts of queue slot k, K actions: the scenario's placement rule places the job. With `placed_by="agent"`, 3 K
+      actions 3 k + p: p is the placement rule, `first_fit`, `best_fit` or `spread`. A job that does not fit claims the
+      GPUs that are expected to be released first, and starts when the last of them is. One claim may be pending, until
+      every job that holds some of the GPUs has ended or pauses; then only jobs that fit can start.
+    - R pauses of running slot r, legal while a job waits for GPUs and once the job has run for `min_run_s`. With
       `victims_by="rule"` there are none, and a start that does not fit pauses the jobs that the base policy would pause
       for it.
     - the last action waits for the next event; with `victims_by="agent"` ticks are no events.
     The mask of legal actions is `info["action_mask"]`, or `action_masks()` for MaskablePPO. `sample()` draws legal
     actions. An illegal action is replaced by the next legal one that is no pause: from slot k on, the first job that
-    fits starts, else from slot 0 on, or the environment waits. `info["illegal"]` counts these, and a UserWarning says
+    can starts, else from slot 0 on, or the environment waits. `info["illegal"]` counts these, and a UserWarning says
     so once.
 
     ## Observation Space
     `sets`, the default: Box, float32 (n,): the features of K queued jobs, totals of the cluster, legal starts and
-    waiting, and the features of the R running jobs with most time remaining; nothing of the base policy. `slots`, the
+    waiting, and the features of R running jobs, those on claimed GPUs and then those with most time remaining; nothing
+    of the base policy. `slots`, the
     default with `hints=True` and `victims_by="rule"`: Box, float32 (n,): the same features of queued jobs and totals,
     the logits of the base policy, and the mask. `tables`, the default with `placed_by="agent"`: Dict of float32 vectors
     `free_memory` (share of each GPU's), `free_cores` (share of each node's), `queue`, `running` and `totals`. Times are

@@ -24,7 +24,7 @@ class RandomLegal(DrawingAgent):
 
 
 class FirstLegal(CompiledPlainAgent):
-    """The first legal action, pauses after all others: the first job that fits starts, else the agent waits."""
+    """The first legal action, pauses after all others: the first queued job starts, or claims GPUs, else it waits."""
 
     def __init__(self) -> None:
         """Take the default keywords of the environment."""

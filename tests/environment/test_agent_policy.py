@@ -17,7 +17,9 @@ from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Action, Start, Wait
 from gpu_cluster_gym.simulator.rule_policy import Rule
+from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import stream
 from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
@@ -104,13 +106,25 @@ def test_random_legal_actions_depend_on_the_jobs_only(tmp_path: Path) -> None:
     assert found[0] == found[1] != found[2]
 
 
-def test_the_first_legal_action_is_fifo(tmp_path: Path) -> None:
+def first_come_claims(view: View) -> Action:
+    """Let the first job claim GPUs where it does not fit; while it waits for them, start the first that fits."""
+    reserved = {int(job) for job in view.gpus.reserved_for if job >= 0}
+    for job in view.waiting:
+        if placement := view.place(job):
+            return Start(job, placement)
+        if not reserved and (placement := view.place_claim(job)):
+            return Start(job, placement, claim=True)
+    return Wait()
+
+
+def test_the_first_legal_action_is_first_come_with_claims(tmp_path: Path) -> None:
     load = full_trace(Scenario(**tiny.scenario(tmp_path)))
-    first, fifo = (
+    first, same, fifo = (
         load.results(run(baselines.make(each), load.episode()))
-        for each in (FLOORS["first_legal"], baselines.load("fifo"))
+        for each in (FLOORS["first_legal"], first_come_claims, baselines.load("fifo"))
     )
-    assert_frame_equal(first, fifo, check_exact=True)
+    assert_frame_equal(first, same, check_exact=True)
+    assert not first.equals(fifo), "jobs claim GPUs"
 
 
 WRONG = [

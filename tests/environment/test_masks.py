@@ -31,11 +31,26 @@ def may_start(env: GPUClusterEnv, job: int, rule: int) -> bool:
     return placement is not None and env.episode.why_not(Start(job, placement)) is None
 
 
-def may_pause(env: GPUClusterEnv, job: int) -> bool:
-    """Return whether the episode allows a pause, which an agent may make after a minute and if jobs are queued."""
+def claim_is_pending(env: GPUClusterEnv) -> bool:
+    """Return whether a job that does not pause holds a GPU that is reserved for another one."""
     view = env.episode.view
+    reserved = np.flatnonzero(view.gpus.reserved_for >= 0).tolist()
+    held = {gpu: job for job in (*view.running, *view.loading) for gpu in view.gpus_of(int(job))}
+    return any(held.get(gpu, view.gpus.reserved_for[gpu]) != view.gpus.reserved_for[gpu] for gpu in reserved)
+
+
+def may_claim(env: GPUClusterEnv, job: int) -> bool:
+    """Return whether the episode allows a queued job to claim GPUs, which an agent may do if no claim is pending."""
+    placement = None if claim_is_pending(env) else env.episode.view.place_claim(job)
+    return placement is not None and env.episode.why_not(Start(job, placement, claim=True)) is None
+
+
+def may_pause(env: GPUClusterEnv, job: int) -> bool:
+    """Return whether the episode allows a pause, which an agent may make after a minute and if a job waits for GPUs."""
+    view = env.episode.view
+    waits = len(view.queue) > 0 or claim_is_pending(env)
     lately = view.now - view.jobs.phase_began_s[job] < MIN_RUN_S
-    return bool(len(view.queue)) and not lately and env.episode.why_not(Preempt(job)) is None
+    return waits and not lately and env.episode.why_not(Preempt(job)) is None
 
 
 def may_pick(env: GPUClusterEnv, job: int) -> bool:
@@ -58,7 +73,12 @@ def legal(env: GPUClusterEnv, kind: dict[str, str]) -> list[bool]:
     if kind["victims_by"] == "rule":
         moves = [job >= 0 and may_pick(env, job) for job in queue for _ in rules]
     else:
-        moves = [job >= 0 and may_start(env, job, rule) for job in queue for rule in rules]
+        claims = [job >= 0 and may_claim(env, job) for job in queue]
+        moves = [
+            may or (job >= 0 and may_start(env, job, rule))
+            for job, may in zip(queue, claims, strict=True)
+            for rule in rules
+        ]
         moves += [job >= 0 and may_pause(env, job) for job in running]
     return [*moves, env.episode.why_not(Wait()) is None]
 
@@ -127,8 +147,9 @@ def test_time_passes_if_only_unseen_jobs_could_start(tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, table, physics="none", cluster="1x1")
     env = tiny.make(chosen, queue_slots=1, running_slots=1, placed_by="agent", victims_by="agent")
     env.reset(seed=0)
-    start, pause = 0, 3
+    start, pause, wait = 0, 3, 4
     env.step(start)
+    env.step(wait)
     instant = env.episode.view.instant
     assert env.episode.view.now == 100
     env.step(pause)
