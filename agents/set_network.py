@@ -170,18 +170,18 @@ class SetNetwork(ScoringNetwork):
         return value
 
     @torch.no_grad()
-    def value_of_arrivals(self, before: Tensor, after: Tensor, elapsed_s: Tensor) -> Tensor:
+    def value_of_arrivals(self, flat: Tensor, elapsed_s: Tensor) -> Tensor:
         """Return the part of the values after a step that is of jobs which arrived in it, (B,).
 
-        before, after: observations (B, n). elapsed_s: time between them, s (B,).
+        The last jobs to arrive are always shown, half as many as there are slots. flat: observations after the step
+        (B, n). elapsed_s: time since those before it, s (B,).
         """
-        earlier, seen = Jobs.of(before, self.slots), Jobs.of(after, self.slots)
+        seen = Jobs.of(flat, self.slots)
         queued, running, _ = self.critic(seen)
         column = READ.index(AGE), READ.index(ATTAINED)
         age_s = 60.0 * torch.expm1(4.0 * seen.queued[:, column[0]])
         arrived = (age_s < (1.0 - ROUNDING) * elapsed_s[seen.queue_at[0]]) & (seen.queued[:, column[1]] == 0)
-        shown, all_queued = (seen.sums(each, running)[0] for each in (queued * arrived, queued))
-        return shown + (unseen(seen) - unseen(earlier)).clamp(min=0.0) * all_queued / seen.counts[0]
+        return seen.sums(queued * arrived, running)[0]
 
 
 def unseen(seen: Jobs) -> Tensor:

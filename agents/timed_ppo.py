@@ -68,9 +68,8 @@ class TimedBuffer(RolloutBuffer):
         found = np.zeros_like(self.values)
         if self.network is not None:
             for step in range(self.buffer_size - 1):
-                before, after = (torch.from_numpy(self.observations[at]) for at in (step, step + 1))
-                elapsed_s = torch.from_numpy(self.elapsed_s[step])
-                found[step] = self.network.value_of_arrivals(before, after, elapsed_s).numpy()
+                after, elapsed_s = map(torch.from_numpy, (self.observations[step + 1], self.elapsed_s[step]))
+                found[step] = self.network.value_of_arrivals(after, elapsed_s).numpy()
         return found
 
 

@@ -13,6 +13,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     QUEUED,
     ROUNDING,
     RUNNING,
+    SUBMIT,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_free
 from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import overhead_of
@@ -536,6 +537,61 @@ def insert(s, listed, count, most, job):
 
 
 @compiled
+def insert_late(s, listed, count, job):
+    """Insert a job by its key into a sorted list of the last jobs, at its end; return the new length."""
+    most = len(listed)
+    k = most - count
+    while k < most and queues.before(s.order, listed[k], job):
+        if k > 0:
+            listed[k - 1] = listed[k]
+        k += 1
+    if k == 0:
+        return count
+    listed[k - 1] = job
+    return min(count + 1, most)
+
+
+@compiled
+def list_last_queued(s, cache, out):
+    """List the last queued jobs in the order of the active ranking, as many as there is space for.
+
+    Requires at least as many queued jobs. The jobs of the previous look are inserted first.
+    """
+    most = len(out)
+    count = 0
+    cache.num_looks += 1
+    for k in range(most - 1, -1, -1):
+        job = out[k]
+        if job != NOBODY and s.phase[job] == QUEUED and cache.last_seen[job] != cache.num_looks:
+            cache.last_seen[job] = cache.num_looks
+            count = insert_late(s, out, count, job)
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            job = s.queue[at]
+            comes_earlier = 0 < most == count and s.order[job] < s.order[out[0]]
+            if not comes_earlier and cache.last_seen[job] != cache.num_looks:
+                count = insert_late(s, out, count, job)
+
+
+@compiled
+def list_queued(s, jobs, cache, out):
+    """List the queued jobs of a look in the order of the active ranking; return how many are listed.
+
+    Where they are too many, the first ones; in the order of submission, half of them first and half of them last ones,
+    so that a job that arrives behind a long queue is seen.
+    """
+    most = len(out)
+    if s.key != SUBMIT or s.num_queued <= most:
+        return list_first_queued(s, jobs, cache, out)
+    late = most // 2
+    list_first_queued(s, jobs, cache, out[: most - late])
+    if late > 0:
+        list_last_queued(s, cache, out[most - late :])
+    return most
+
+
+@compiled
 def list_first_queued(s, jobs, cache, out):
     """List the first queued jobs in the order of the active ranking; return how many are listed.
 
@@ -639,14 +695,14 @@ def choice_beyond_slots(s, jobs, cache):
 
 @compiled
 def look(s, jobs, cache, listed, features, mask):
-    """List the first queued jobs in order, with their start options; return their number and the ranking's own choice.
+    """List queued jobs in order, with their start options; return their number and the ranking's own choice.
 
     Requires `invalidate`. listed: the jobs of the previous look, any other jobs, or NOBODY.
     """
     features[:] = 0.0
     mask[:] = 0
     open_all(s)
-    count = list_first_queued(s, jobs, cache, listed)
+    count = list_queued(s, jobs, cache, listed)
     sort_ends(s, jobs, cache)
     if not cache.are_listed:
         update_min_effort(s, cache, listed, count)
