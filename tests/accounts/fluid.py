@@ -176,9 +176,9 @@ class Fluid:
     def apply(self, action: Action) -> None:
         """Carry out a legal action."""
         match action:
-            case Start(job, placement) if any(self.ground.is_being_freed(gpu) for gpu in placement.gpus):
+            case Start(job, placement, claim) if any(self.waits(gpu, claim) for gpu in placement.gpus):
                 self.lives[job].phase, self.lives[job].wanted = "reserved", placement
-                self.seen["reservation"] += 1
+                self.seen["claim" if claim else "reservation"] += 1
             case Start(job, placement):
                 self.begin(self.lives[job], placement)
             case Preempt(job):
@@ -198,6 +198,10 @@ class Fluid:
                     seconds or (0.0 if idle and self.ground.those("queued") else math.inf)
                 )
         self.end_due_phases()
+
+    def waits(self, gpu: int, claim: bool) -> bool:
+        """Return whether a start on a GPU waits for its release: by pausing jobs, or with a claim by any."""
+        return bool(self.ground.residents(gpu)) if claim else self.ground.is_being_freed(gpu)
 
     def is_pending(self) -> bool:
         """Return whether something will happen by itself, except nodes that close."""

@@ -20,8 +20,8 @@ def is_legal(fluid: Fluid, action: Action) -> bool:
     life = fluid.lives[action.job]
     fresh, runs = life.touched == fluid.instant, life.phase == "running"
     match action:
-        case Start(_, placement):
-            return life.phase == "queued" and not fresh and may_start(fluid, life.task, placement)
+        case Start(_, placement, claim):
+            return life.phase == "queued" and not fresh and may_start(fluid, life.task, placement, claim)
         case Preempt():
             return runs and not fresh
         case Throttle(_, level):
@@ -39,8 +39,8 @@ def may_wait(fluid: Fluid, seconds: float | None) -> bool:
     return (seconds is None or seconds > 0) and (fluid.is_pending() or not able)
 
 
-def may_start(fluid: Fluid, task: Task, placement: Placement) -> bool:
-    """Return whether a queued job may have this placement."""
+def may_start(fluid: Fluid, task: Task, placement: Placement, claim: bool) -> bool:
+    """Return whether a queued job may have, or claim, this placement."""
     ground, gpus, cores = fluid.ground, placement.gpus, placement.cores
     if not is_sound(fluid, task, placement):
         return False
@@ -48,8 +48,10 @@ def may_start(fluid: Fluid, task: Task, placement: Placement) -> bool:
     if not gpus:
         asked = cores or (least if task.gpus else task.cores)
         return asked <= ground.spare_cores(placement.node or 0) + TINY
-    if not all(is_open(fluid, gpu) for gpu in gpus):
+    if not all(is_open(fluid, gpu, claim) for gpu in gpus):
         return False
+    if claim and any(ground.residents(gpu) for gpu in gpus):
+        return True
     if any(ground.is_being_freed(gpu) for gpu in gpus):
         return all(ground.is_being_freed(gpu) or not ground.residents(gpu) for gpu in gpus)
     return not fluid.physics.cores or (cores or least) <= ground.cores_for(placement) + TINY
@@ -110,10 +112,11 @@ def is_large(fluid: Fluid, gpu: int, task: Task) -> bool:
     return large and fluid.ground.closed[node] == OPEN
 
 
-def is_open(fluid: Fluid, gpu: int) -> bool:
-    """Return whether a GPU can accept a job, now or after its jobs have paused."""
+def is_open(fluid: Fluid, gpu: int, claim: bool) -> bool:
+    """Return whether a GPU can accept a job now, or after its jobs have paused, or with a claim after its one job."""
     ground = fluid.ground
-    room = ground.is_being_freed(gpu) or len(ground.residents(gpu)) < fluid.physics.max_share
+    most = 2 if claim else fluid.physics.max_share
+    room = ground.is_being_freed(gpu) or len(ground.residents(gpu)) < most
     return room and not ground.heirs(gpu)
 
 

@@ -46,10 +46,10 @@ class Shadow:
                 owner[gpu] = index
         return owner
 
-    def usable(self, index: int) -> list[int]:
-        """Return the GPUs, free or being freed, on which a job may be started."""
+    def usable(self, index: int, *, claim: bool = False) -> list[int]:
+        """Return the GPUs, free, being freed, or with a claim held by any job, on which a job may be started."""
         holder, heir = self.owners("gpus"), self.owners("wanted")
-        going = {-1, *self.in_phase("pausing")}
+        going = {-1, *self.in_phase("pausing")} | set(range(len(self.fates)) if claim else ())
         need = self.fates[index].job.gpu_memory_gib
         gpus = range(len(self.memory))
         return [g for g in gpus if holder[g] in going and heir[g] == -1 and self.memory[g] >= need]
@@ -57,12 +57,12 @@ class Shadow:
     def is_legal(self, action: Action) -> bool:
         """Return whether an action is legal now."""
         match action:
-            case Start(index, placement):
+            case Start(index, placement, claim):
                 if index not in self.in_phase("queued") or self.fates[index].touched == self.instant:
                     return False
                 asked = set(placement.gpus)
                 whole = len(placement.gpus) == len(asked) == self.fates[index].job.num_gpus
-                return whole and asked <= set(self.usable(index))
+                return whole and asked <= set(self.usable(index, claim=claim))
             case Preempt(index):
                 return index in self.in_phase("running") and self.fates[index].touched != self.instant
             case Wait(seconds):

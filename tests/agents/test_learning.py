@@ -156,14 +156,14 @@ def test_the_value_of_arrivals_is_that_of_the_jobs_that_were_not_there_before(sc
     """Jobs are compared by their numbers, which the network does not see."""
     env, network = env_of(scenario), opinionated()
     rng, found = np.random.default_rng(0), 0
-    before, info = env.reset(options={"window": 0})
+    _, info = env.reset(options={"window": 0})
     while found < 20:
         known = set(env.queue.tolist())
         action = rng.choice(np.flatnonzero(info["action_mask"]))
         waits = action == len(info["action_mask"]) - 1
         after, _, ended, _, info = env.step(action)
         if ended or (env.queue >= 0).sum() == TINY.queue_slots:
-            before, info = env.reset(options={"window": int(rng.integers(2))})
+            _, info = env.reset(options={"window": int(rng.integers(2))})
             continue
         seen = Jobs.of(torch.from_numpy(after)[None], TINY.queue_slots)
         each_value = network.critic(seen)[0].detach()
@@ -171,12 +171,10 @@ def test_the_value_of_arrivals_is_that_of_the_jobs_that_were_not_there_before(sc
         if waits and env.episode.jobs["submit_s"][env.queue[env.queue >= 0]].min() >= 0:
             fresh = env.episode.state.began[env.queue[env.queue >= 0]] == 0
             wanted = float(each_value[torch.tensor(new) & torch.from_numpy(fresh)].sum())
-            earlier, later = (torch.from_numpy(each)[None] for each in (before, after))
             elapsed = torch.tensor([float(info["elapsed"])])
-            found_here = float(network.value_of_arrivals(earlier, later, elapsed))
+            found_here = float(network.value_of_arrivals(torch.from_numpy(after)[None], elapsed))
             assert found_here == pytest.approx(wanted, abs=1e-4)
             found += any(new)
-        before = after
 
 
 @pytest.mark.parametrize("window", [0, 1])

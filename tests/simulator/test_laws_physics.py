@@ -122,6 +122,7 @@ def test_the_episodes_put_the_accounts_to_the_test() -> None:
         assert sum(getattr(life, count) for life in lives) > 50, count
     seen = sum((twins.fluid.seen for twins in episodes), Counter[str]())
     assert seen["reservation"] > 20
+    assert seen["claim"] > 5
     assert {name for name, times in seen.items() if times > 2} >= SEEN
 
 

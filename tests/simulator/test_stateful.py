@@ -88,6 +88,16 @@ class Cluster(RuleBasedStateMachine):
         gpus = data.draw(st.permutations(range(len(self.shadow.memory))))
         self.act(Start(job, Placement(tuple(gpus[: self.shadow.fates[job].job.num_gpus]))))
 
+    @precondition(lambda self: self.shadow.in_phase("queued"))
+    @rule(data=st.data())
+    def claim_gpus(self, data: st.DataObject) -> None:
+        job = data.draw(st.sampled_from(self.shadow.in_phase("queued")))
+        gpus = data.draw(st.permutations(self.shadow.usable(job, claim=True)))
+        placement = Placement(tuple(gpus[: self.shadow.fates[job].job.num_gpus]))
+        if data.draw(st.booleans()):
+            placement = self.episode.view.place_claim(job) or placement
+        self.act(Start(job, placement, claim=True))
+
     @precondition(lambda self: self.preemptible())
     @rule(data=st.data())
     def preempt_a_running_job(self, data: st.DataObject) -> None:
