@@ -213,7 +213,7 @@ class PlainTraining(Training):
     without_arrivals: bool = True
     """Leave the value of jobs that arrive in a step out of its advantage, since no action can change it."""
     queue_slots: int = choice(256, least=1)
-    """Queued jobs that the agent observes and may start: those that were submitted first."""
+    """Queued jobs that the agent observes and may start: the first and the last arrivals where there are more."""
     running_slots: int = choice(32, least=0)
     """Running jobs that the agent observes and may pause: those with most time remaining."""
     min_run_s: float = choice(1800.0, least=0)

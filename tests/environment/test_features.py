@@ -18,6 +18,7 @@ from tests.cases import tiny
 
 YES_OR_NO = {"present", "predictable", "fits", "has_victims", "may_pause"}
 SHARES = {
+    *("claimed", "free_on_node", "claim_gpus"),
     *("gpus", "preemptions", "memory", "cores", "rank", "left_on_node"),
     *("victims_most_preempted", "victims_unpredictable", "victims_surplus"),
     *("free_share", "running", "loading", "pausing_gpus", "gpus_free_in_5_min", "queued", "unseen"),
@@ -155,6 +156,8 @@ def test_a_running_job(two_jobs: GPUClusterEnv) -> None:
             "cores": 2 / 8,
             "running_for": time(100),
             "may_pause": 1,
+            "claimed": 0,
+            "free_on_node": 4 / 8,
         }
     )
 
@@ -177,14 +180,75 @@ def test_totals(two_jobs: GPUClusterEnv) -> None:
             "gpus_free_in_5_min": 4 / 8,
             **waits,
             "arrivals_last_hour": log1p(2) / 6,
+            **dict.fromkeys(("claim_gpus", "claim_remaining", "claim_age", "claim_wait"), 0),
         }
     )
 
 
+def test_a_pending_claim(two_jobs: GPUClusterEnv) -> None:
+    """B claims all GPUs, of which A holds four."""
+    queued, running, totals = seen_now(claimed(two_jobs))
+    assert queued["present"] == 0
+    assert running["claimed"] == 1
+    assert running["free_on_node"] == 0
+    expected = {
+        "claim_gpus": log2(9) / 7,
+        "claim_remaining": time(60),
+        "claim_age": 0,
+        "claim_wait": time(800),
+    }
+    assert {name: totals[name] for name in expected} == pytest.approx(expected)
+
+
+def claimed(two_jobs: GPUClusterEnv) -> GPUClusterEnv:
+    """Let B claim GPUs."""
+    two_jobs.step(0)
+    assert two_jobs.episode.view.now == 100
+    return two_jobs
+
+
+def test_jobs_on_claimed_gpus_are_shown_first(tmp_path: Path) -> None:
+    """Three jobs run, A the longest; D claims the GPU of C, the shortest, which is free first."""
+    jobs = tiny.jobs(4).assign(
+        submit_s=[0.0, 0.0, 0.0, 100.0],
+        num_gpus=1,
+        profiled_duration_s=[900.0, 800.0, 700.0, 50.0],
+        duration_s=[900.0, 800.0, 700.0, 50.0],
+    )
+    env = tiny.make(tiny.scenario(tmp_path, jobs, cluster="1x3"), **BY_AGENT)
+    env.reset(seed=0)
+    while env.episode.view.now < 100:
+        env.step(0)
+    assert env.running[:4].tolist() == [0, 1, 2, -1]
+    env.step(0)
+    assert env.running[:4].tolist() == [2, 0, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("slots", "shown"),
+    [(8, [0, 1, 2, 3, 4, 5, 6, 7]), (7, [0, 1, 2, 3, 5, 6, 7]), (4, [0, 1, 6, 7]), (1, [0])],
+)
+def test_of_a_long_queue_the_first_and_the_last_arrivals_are_shown(
+    slots: int, shown: list[int], tmp_path: Path
+) -> None:
+    """Jobs of two request classes arrive in turn, while a job on all GPUs runs."""
+    jobs = tiny.jobs(9).assign(
+        submit_s=[0.0, *np.arange(8)], num_gpus=[8, *[1, 2] * 4], duration_s=1000.0, pause_s=0.0
+    )
+    chosen = tiny.scenario(tmp_path, jobs, cluster="1x8")
+    env = tiny.make(chosen, queue_slots=slots, queue_order="arrival", min_run_s=1e9, **BY_AGENT)
+    env.reset(seed=0)
+    env.step(0)
+    while env.episode.view.now < 7:
+        env.step(len(env.action_masks()) - 1)
+    assert [job - 1 for job in env.queue.tolist()] == shown
+
+
 def test_a_paused_job_remembers(two_jobs: GPUClusterEnv) -> None:
     """A is paused from 100 to 110 and queued since, behind B, with 100 s done."""
-    pause = 12
+    pause, wait = 12, 14
     two_jobs.step(pause)
+    two_jobs.step(wait)
     observation = row(two_jobs.batch.observations(), 0)
     paused = table(observation, "queue", QUEUE_FEATURES)[1]
     assert two_jobs.episode.view.now == 110
