@@ -455,7 +455,8 @@ class GPUClusterEnv(ClusterEnv):
     `free_memory` (share of each GPU's), `free_cores` (share of each node's), `queue`, `running` and `totals`. Times are
     log1p(seconds / 60) / 4. `columns` and `shapes` name every entry, and `parts(observation)` splits an observation.
     Of more than K queued jobs in the order of arrival, the first and the last ones are shown, half and half; in another
-    order the first K. The base policy's own choice, if it is not among them, takes the last slot. With `mask="observation"`: Dict of `observations` and `action_mask`, int8 (n,).
+    order the first K. The base policy's own choice, if it is not among them, takes the last slot. With
+    `mask="observation"`: Dict of `observations` and `action_mask`, int8 (n,).
 
     ## Rewards
     A module of `envs/rewards`, in units of `info["scale"]`, the base policy's mean JCT on the window, s:

@@ -69,7 +69,7 @@ class Search:
         before = self.states[0].copy()
         ways: list[tuple[Callable[..., int] | None, Callable[..., None], tuple[Any, ...]]] = []
         if before.phase[job] == QUEUED:
-            ways += [(legality.legal_start, calls.start_as, (seat,)) for seat in self.seats[job]]
+            ways += [(legality.legal_start, calls.start_as, (seat, False)) for seat in self.seats[job]]
         if before.phase[job] == RUNNING and self.jobs["num_gpus"][job] > 0:
             ways += [(legality.legal_move, calls.move, (seat,)) for seat in self.seats[job]]
             ways += [(None, calls.pause, ())] if before.num_queued else []

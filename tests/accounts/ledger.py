@@ -18,7 +18,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     RESERVED,
     RUNNING,
 )
-from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, Wait
+from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.source import Record, adopt
 
 ROUNDING = 1e-9  # of sums of many times
@@ -164,13 +164,15 @@ def gang_has_all_or_nothing(ledger: Ledger) -> Any:
 
 
 def reservations_are_for_gpus_being_freed(ledger: Ledger) -> Any:
-    """Except reservations of a moving job: it pauses itself, and all GPUs reserved for it may already be free."""
+    """Except for claims, and reservations of a moving job: it pauses itself, and all its GPUs may be free already."""
     view, reserved = ledger.episode.view, ledger.phase == RESERVED
     moving = ledger.state.moves[: len(reserved)] > 0
     whole = ledger.gpus_by_job(view.gpus.reserved_for) == (reserved | moving) * ledger.jobs["num_gpus"]
     awaited = (view.gpus.reserved_for >= 0) & (view.gpus.first_owner >= 0)
     for_somebody = ledger.gpus_by_job(view.gpus.reserved_for[awaited]) > 0
     sound = whole & ((for_somebody == reserved) | moving)
+    claims = {action.job for _, action in ledger.moves if isinstance(action, Start) and action.claim}
+    awaited &= ~np.isin(view.gpus.reserved_for, list(claims))
     holders = view.gpus.first_owner[awaited]
     return np.append(sound, np.isin(holders, view.pausing)) if len(holders) else sound
 

@@ -125,7 +125,7 @@ class Whims:
         return self.some_start(view, int(rng.choice(queue)) if len(queue) else some)
 
     def some_start(self, view: View, job: int) -> Start:
-        return Start(job, self.some_placement(view, job), claim=bool(self.rng.random() < 0.15))
+        return Start(job, self.some_placement(view, job))
 
     def some_placement(self, view: View, job: int) -> Placement:
         """Return some GPUs, or a node, for a job that has a queue, in some shape."""
@@ -138,7 +138,7 @@ class Whims:
         if view.jobs.cpu_slowdown[job] and rng.random() < 0.3:
             return Placement((), cores if rng.random() < 0.2 else None, node, workers, servers)
         room = view.max_share - view.gpus.num_jobs + np.isin(view.gpus.first_owner, [*view.pausing, job])
-        gpus = np.flatnonzero(room > 0) if rng.random() < 0.7 else np.arange(len(room))
+        gpus = np.flatnonzero(room > 0) if rng.random() < 0.8 else np.arange(len(room))
         asked = int(view.jobs.num_gpus[job]) if workers is None else workers
         beside = bool(servers) and rng.random() < 0.3
         count = min(asked + (servers or 0) * beside, len(gpus))

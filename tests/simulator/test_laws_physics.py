@@ -13,6 +13,7 @@ from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.policy import Action, Preempt, Ranking, Resize, Start, Throttle, Wait
 from gpu_cluster_gym.simulator.source import adopt
+from gpu_cluster_gym.simulator.view import View
 from tests.accounts.lives import OPEN
 from tests.accounts.twins import Twins
 from tests.cases.mixed_jobs import OUTAGES, SLOW, TYPES, Later, Whims, mixed_table, workload
@@ -111,6 +112,25 @@ def test_the_accounts_agree_on_many_more(config: str) -> None:
         assert twins.play(Whims(twins.legal, seed, 600)) == [], seed
 
 
+class Claims(Whims):
+    """Random legal moves of which many starts are claims, of any GPUs."""
+
+    def some_start(self, view: View, job: int) -> Start:
+        claim = bool(self.rng.random() < 0.5)
+        placement = view.place_claim(job) if claim and self.rng.random() < 0.3 else None
+        return Start(job, placement or self.some_placement(view, job), claim)
+
+
+@each_config
+def test_the_accounts_agree_about_claims(config: str) -> None:
+    seen = Counter[str]()
+    for seed in range(3):
+        twins = twins_of(config, seed)
+        assert twins.play(Claims(twins.legal, seed, 300)) == []
+        seen += twins.fluid.seen
+    assert seen["claim"] > 5
+
+
 def test_the_episodes_put_the_accounts_to_the_test() -> None:
     """All moves occur, legal and illegal; two, three and four jobs share GPUs; everything that can fail does."""
     episodes = [account(config, seed) for config in CONFIGS for seed in SEEDS]
@@ -122,7 +142,6 @@ def test_the_episodes_put_the_accounts_to_the_test() -> None:
         assert sum(getattr(life, count) for life in lives) > 50, count
     seen = sum((twins.fluid.seen for twins in episodes), Counter[str]())
     assert seen["reservation"] > 20
-    assert seen["claim"] > 5
     assert {name for name, times in seen.items() if times > 2} >= SEEN
 
 

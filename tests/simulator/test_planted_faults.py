@@ -96,7 +96,7 @@ def an_end_is_counted_twice(now, before, jobs):
 
 
 @planted_in("legal_start", found_by="what looks possible is legal")
-def nothing_can_ever_start(now, before, jobs, job, seat):
+def nothing_can_ever_start(now, before, jobs, job, seat, claim):
     return 4
 
 
@@ -111,19 +111,19 @@ def a_pause_takes_no_time(now, before, jobs):
 
 
 @planted_in("start_as", found_by="gang has all or nothing")
-def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, seat):
+def a_gang_starts_without_one_of_its_gpus(now, before, jobs, job, seat, claim):
     now.first_owner[seat.gpus[0]] = NOBODY
 
 
 @planted_in("start_as", found_by="gang has all or nothing")
-def a_gpu_is_given_away_while_in_use(now, before, jobs, job, seat):
+def a_gpu_is_given_away_while_in_use(now, before, jobs, job, seat, claim):
     holders = np.flatnonzero(before.first_owner >= 0)
     if now.phase[job] != RESERVED:
         now.first_owner[holders[:1]] = job
 
 
 @planted_in("start_as", found_by="reservations are for gpus being freed")
-def a_reservation_is_forgotten_on_one_gpu(now, before, jobs, job, seat):
+def a_reservation_is_forgotten_on_one_gpu(now, before, jobs, job, seat, claim):
     if now.phase[job] == RESERVED:
         now.reserved_for[seat.gpus[0]] = NOBODY
 
@@ -146,7 +146,7 @@ def progress_is_counted_twice(now, before, jobs):
 
 
 @planted_in("start_as", found_by="columns match observations")
-def the_wait_is_counted_twice(now, before, jobs, job, seat):
+def the_wait_is_counted_twice(now, before, jobs, job, seat, claim):
     now.wait_s[job] += now.wait_s[job] - before.wait_s[job]
 
 

@@ -333,7 +333,7 @@ def test_a_compiled_start_beyond_the_quota_ends_the_episode_with_an_error() -> N
         def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
             calls.advance(states, 0, jobs)
             seat = legality.Seat(np.arange(4, dtype=np.int32), 0.0, -1, 0, -1)
-            calls.start_as(states, 0, jobs, 0, seat)
+            calls.start_as(states, 0, jobs, 0, seat, False)
             return bool(calls.advance(states, 0, jobs))
 
     episode = episode_of([job(0, 4, 10)], nodes(4), FIFO, Quotas((0,), (4,)))
