@@ -112,7 +112,8 @@ def first_come_claims(view: View) -> Action:
     for job in view.waiting:
         if placement := view.place(job):
             return Start(job, placement)
-        if not reserved and (placement := view.place_claim(job)):
+        wide = view.jobs.num_gpus[job] > 1
+        if wide and not reserved and (placement := view.place_claim(job)):
             return Start(job, placement, claim=True)
     return Wait()
 

@@ -208,14 +208,14 @@ def claimed(two_jobs: GPUClusterEnv) -> GPUClusterEnv:
 
 
 def test_jobs_on_claimed_gpus_are_shown_first(tmp_path: Path) -> None:
-    """Three jobs run, A the longest; D claims the GPU of C, the shortest, which is free first."""
+    """Three jobs run, A the longest; D claims the GPUs of C, the shortest, which are free first."""
     jobs = tiny.jobs(4).assign(
         submit_s=[0.0, 0.0, 0.0, 100.0],
-        num_gpus=1,
+        num_gpus=[2, 2, 2, 2],
         profiled_duration_s=[900.0, 800.0, 700.0, 50.0],
         duration_s=[900.0, 800.0, 700.0, 50.0],
     )
-    env = tiny.make(tiny.scenario(tmp_path, jobs, cluster="1x3"), **BY_AGENT)
+    env = tiny.make(tiny.scenario(tmp_path, jobs, cluster="1x6"), **BY_AGENT)
     env.reset(seed=0)
     while env.episode.view.now < 100:
         env.step(0)

@@ -40,8 +40,9 @@ def claim_is_pending(env: GPUClusterEnv) -> bool:
 
 
 def may_claim(env: GPUClusterEnv, job: int) -> bool:
-    """Return whether the episode allows a queued job to claim GPUs, which an agent may do if no claim is pending."""
-    placement = None if claim_is_pending(env) else env.episode.view.place_claim(job)
+    """Return whether the episode allows a queued job of several GPUs to claim some, and no claim is pending."""
+    narrow = env.episode.view.jobs.num_gpus[job] < 2
+    placement = None if narrow or claim_is_pending(env) else env.episode.view.place_claim(job)
     return placement is not None and env.episode.why_not(Start(job, placement, claim=True)) is None
 
 
@@ -147,9 +148,8 @@ def test_time_passes_if_only_unseen_jobs_could_start(tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, table, physics="none", cluster="1x1")
     env = tiny.make(chosen, queue_slots=1, running_slots=1, placed_by="agent", victims_by="agent")
     env.reset(seed=0)
-    start, pause, wait = 0, 3, 4
+    start, pause = 0, 3
     env.step(start)
-    env.step(wait)
     instant = env.episode.view.instant
     assert env.episode.view.now == 100
     env.step(pause)

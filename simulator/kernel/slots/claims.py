@@ -93,7 +93,7 @@ def is_enough(s, jobs, job, room):
 def list_claimants(s, jobs, listed, out):
     """Write 1 for each of the listed queued jobs, -1 for none, that may claim GPUs now, else 0.
 
-    No job may while a claim is pending, and no job without GPUs.
+    No job may while a claim is pending. No job of one GPU may: any GPU that is released is enough for it.
     """
     out[:] = 0
     if s.num_queued == 0 or pending_claim(s) != NOBODY:
@@ -102,7 +102,7 @@ def list_claimants(s, jobs, listed, out):
     count_claimable(s, room)
     for k in range(len(listed)):
         job = listed[k]
-        if job == NOBODY or jobs[job].num_gpus == 0 or s.last_action_instant[job] == s.instant:
+        if job == NOBODY or jobs[job].num_gpus < 2 or s.last_action_instant[job] == s.instant:
             continue
         request_class = jobs[job].request_class
         if known[request_class] == UNKNOWN:
