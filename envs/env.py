@@ -434,9 +434,9 @@ class GPUClusterEnv(ClusterEnv):
     ## Action Space
     MaskedDiscrete(n), int64. With K queue slots and R running slots:
     - starts of queue slot k, K actions: the scenario's placement rule places the job. With `placed_by="agent"`, 3 K
-      actions 3 k + p: p is the placement rule, `first_fit`, `best_fit` or `spread`. A job of several GPUs that
-      does not fit claims the GPUs that are expected to be released first, and starts when the last of them is. One claim may be pending, until
-      every job that holds some of the GPUs has ended or pauses; then only jobs that fit can start.
+      actions 3 k + p: p is the placement rule, `first_fit`, `best_fit` or `spread`. A job of several GPUs that does not
+      fit claims those that are expected to be released first, and starts when the last of them is. One claim may be
+      pending, until every job that holds some of the GPUs has ended or pauses; then only jobs that fit can start.
     - R pauses of running slot r, legal while a job waits for GPUs and once the job has run for `min_run_s`. With
       `victims_by="rule"` there are none, and a start that does not fit pauses the jobs that the base policy would pause
       for it.
