@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.evaluation import run_folder
-from gpu_cluster_gym.evaluation.journal import journalled
+from gpu_cluster_gym.evaluation.journal import Journal
 from gpu_cluster_gym.evaluation.runner import Failure, Maker, run_all
 from gpu_cluster_gym.simulator.account import OVER_TIME, Account
 from gpu_cluster_gym.simulator.episode import run
@@ -101,6 +101,7 @@ def simulate(
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
     failed: dict[str, Failure] | None = None,
+    journal: Journal | None = None,
 ) -> dict[str, Record]:
     """Return each policy's record over all workloads; arguments and results are those of `runner.simulate`."""
 
@@ -108,14 +109,14 @@ def simulate(
         if done:
             done(name, record.results)
 
-    parts = run_all(record_window, makers, workloads, processes=processes, done=done_with, failed=failed)
+    how: dict[str, Any] = {"processes": processes, "done": done_with, "failed": failed, "journal": journal}
+    parts = run_all(record_window, makers, workloads, **how, of_tables=Record._make)
     return {
         name: Record(*(pd.concat(tables, ignore_index=True) for tables in zip(*records, strict=True)))
         for name, records in parts.items()
     }
 
 
-@journalled(Record._make)
 def record_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> Record:
     """Return the record of a new policy on a workload; oracle: whether it may read true run times."""
     account, policy = Account(), make()
