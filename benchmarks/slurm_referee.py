@@ -1,6 +1,6 @@
 """A real Slurm as referee: how far mean waits and the order of starts are from the simulator's, and why.
 
-python -m benchmarks.slurm_referee run OUT --scheduler builtin backfill [--jobs 1000] [--span 720]
+python -m benchmarks.slurm_referee run OUT --scheduler builtin backfill [--jobs 1000] [--span 720] [--wide]
 python -m benchmarks.slurm_referee compare OUT
 """
 
@@ -36,13 +36,22 @@ LIMIT_FACTORS = (1.0, 4.0)
 LOG_NAME, ACCOUNT_NAME, JOBS_NAME = "slurmctld.log", "sacct.txt", "jobs.csv"
 
 
-def submissions(jobs: int, span_s: float, seed: int) -> list[Submission]:
-    """Return jobs with widths and run times of Philly's generator, scaled to a load of `LOAD` over the span."""
+def submissions(jobs: int, span_s: float, seed: int, *, wide: bool = False) -> list[Submission]:
+    """Return jobs with widths and run times of Philly's generator, scaled to a load of `LOAD` over the span.
+
+    wide: draw each job with a probability in proportion to its GPUs, so that wide jobs, for which backfilling matters,
+    are no exception.
+    """
     plain = Scenario(
         trace="philly", full_trace=True, jobs=2 * jobs, seed=seed, cluster=CLUSTER, physics="none"
     )
     table = full_trace(replace(plain, drop_too_large=True)).table
-    table = table[table["num_gpus"] <= WIDEST].iloc[:jobs]
+    table = table[table["num_gpus"] <= WIDEST]
+    if wide:
+        weights = (table["num_gpus"] / table["num_gpus"].sum()).to_numpy()
+        chosen = stream(seed, "wide jobs").choice(len(table), jobs, p=weights)
+        table = table.iloc[chosen]
+    table = table.iloc[:jobs]
     gpus = table["num_gpus"].to_numpy()
     gpus = np.where(gpus <= SIZE, gpus, SIZE * -(-gpus // SIZE))
     draw = stream(seed, "slurm referee")
@@ -238,12 +247,15 @@ def main(args: Sequence[str] | None = None) -> int:
     flags.add_argument("--scheduler", nargs="+", choices=tuple(DISCIPLINES), default=list(DISCIPLINES))
     for name, default in ("--jobs", 1000), ("--span", 720), ("--seed", 0):
         flags.add_argument(name, type=int, default=default)
+    flags.add_argument(
+        "--wide", action="store_true", help="wide jobs are as frequent as their share of the GPUs"
+    )
     chosen = flags.parse_args(args)
     if chosen.work == "run":
         if why := missing():
             print(f"slurm_referee: {why}", file=sys.stderr)
             return 2
-        jobs = submissions(chosen.jobs, chosen.span, chosen.seed)
+        jobs = submissions(chosen.jobs, chosen.span, chosen.seed, wide=chosen.wide)
         for scheduler in chosen.scheduler:
             run_slurm(scheduler, jobs, chosen.out / scheduler)
     for scheduler in chosen.scheduler:

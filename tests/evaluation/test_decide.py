@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import local_slurm
+from benchmarks.local_slurm import LocalSlurm, Submission
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.__main__ import main
 from gpu_cluster_gym.evaluation.decide import SCHEMA, adopt, decision, nice_values
@@ -167,3 +169,26 @@ def test_a_queue_of_slurm_keeps_its_places(tmp_path: Path, capsys: pytest.Captur
         "scontrol update JobId=3 Nice=1",
         "scontrol update JobId=4 Nice=2",
     ]
+
+
+@pytest.mark.slow(reason="a real Slurm starts jobs for half a minute")
+def test_nice_values_reorder_a_real_slurm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Four jobs wait for the node that a fifth holds; by their limits they start in another order than they came.
+
+    sched/builtin with priority/basic would start them as they came: it does not look at priorities.
+    """
+    if why := local_slurm.missing():
+        pytest.skip(why)
+    limits = (5, 3, 1, 4)
+    with LocalSlurm(tmp_path / "slurm", "backfill", nodes=1, gpus=8) as slurm:
+        slurm.submit(Submission(0.0, 8, 12.0, 1))
+        ids = [slurm.submit(Submission(0.0, 8, 1.0, limit)) for limit in limits]
+        (tmp_path / "squeue.json").write_text(slurm.call("squeue", "--json"))
+        (tmp_path / "nodes.json").write_text(slurm.call("sinfo", "--json"))
+        args = ["decide", str(tmp_path / "squeue.json"), "--cluster", str(tmp_path / "nodes.json")]
+        assert main([*args, "--policy", "sjf", "--nice"]) == 0
+        for line in capsys.readouterr().out.splitlines():
+            slurm.call(*line.split())
+        slurm.wait(60.0)
+        began = [float((slurm.folder / "began" / str(each)).read_text()) for each in ids]
+    assert np.argsort(began).tolist() == np.argsort(limits).tolist()
