@@ -88,7 +88,7 @@ class Evaluation:
     out: str | None = None
     """Run folder for choices, results, notes and figures; default: runs/evaluate-<time>-<hash>."""
     record: bool = False
-    """Write segments.csv and timeline.csv in addition to each jobs.csv, and files for evalys."""
+    """Write segments.csv and timeline.csv in addition to each jobs.csv, and files for evalys and SWF tools."""
     report: bool = False
     """Write report.html, a self-contained page; implies --record."""
     perfetto: bool = False
@@ -522,7 +522,7 @@ def pictures(
     from gpu_cluster_gym.evaluation import record
 
     if records:
-        record.write(folder, records)
+        record.write(folder, records, workloads[0].cluster)
     if evaluation.perfetto:
         record.write_perfetto(folder, records, workloads[0].cluster)
     if not evaluation.report:
