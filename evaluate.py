@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if not __package__:  # run as a script, where the package may not be installed
     import _checkout  # noqa: F401
@@ -75,6 +76,11 @@ class Evaluation:
     of trials."""
     processes: int = choice(1, least=1)
     """CPU cores to use, at most those available. Results do not depend on their number."""
+    backend: Literal["local", "ray"] = "local"
+    """Where simulations run: processes of this machine, or a Ray cluster (--address), whose CPUs --processes does not
+    limit. Results do not depend on it."""
+    address: str = "auto"
+    """HOST:PORT of the head node of a Ray cluster; auto: the cluster of this machine, or of RAY_ADDRESS."""
     workload: str | None = None
     """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it. Default: philly,
     whose windows are days at a steady load; with another trace, a log, or flags about windows of a number of jobs
@@ -82,7 +88,7 @@ class Evaluation:
     out: str | None = None
     """Run folder for choices, results, notes and figures; default: runs/evaluate-<time>-<hash>."""
     record: bool = False
-    """Write segments.csv and timeline.csv in addition to each jobs.csv, and files for evalys."""
+    """Write segments.csv and timeline.csv in addition to each jobs.csv, and files for evalys and SWF tools."""
     report: bool = False
     """Write report.html, a self-contained page; implies --record."""
     perfetto: bool = False
@@ -136,6 +142,12 @@ def work(args: Sequence[str]) -> None:
         what, fill = reproduction(evaluation)
     else:
         what, fill = "", scoring(evaluation)
+    with computing(evaluation):
+        fill_folder(evaluation, what, fill)
+
+
+def fill_folder(evaluation: Evaluation, what: str, fill: "Callable[[Path], None]") -> None:
+    """Fill a run folder, new or resumed; ValueError for errors of `what`, with the flags that continue the run."""
     resumed = Path(evaluation.resume) if evaluation.resume else None
     folder = resumed or run_folder.open_run_folder("evaluate", evaluation, evaluation.out)
     try:
@@ -162,6 +174,13 @@ def work(args: Sequence[str]) -> None:
         if difference := journal.difference(folder, Path(evaluation.again)):
             raise ValueError(f"{folder} is not equal to {evaluation.again}: {difference}")
         print(f"Equal to {evaluation.again} to the last bit.")
+
+
+def computing(evaluation: Evaluation) -> AbstractContextManager[None]:
+    """Return the context in which simulations run on the backend that is asked for."""
+    from gpu_cluster_gym.evaluation.each import on_ray
+
+    return on_ray(evaluation.address) if evaluation.backend == "ray" else nullcontext()
 
 
 def print_what_if(evaluation: Evaluation) -> None:
@@ -226,7 +245,7 @@ def stored_choices(args: Sequence[str], name: str, folder: Path) -> Evaluation:
     from gpu_cluster_gym.evaluation import journal
 
     given = choices.parse(Evaluation(), args)
-    with_them = {name, "processes", "trust"} | ({"out"} if name == "again" else set())
+    with_them = {name, "processes", "backend", "address", "trust"} | ({"out"} if name == "again" else set())
     if others := given.keys() - with_them:
         raise ValueError(
             f"{flag(name)} takes all choices from {folder}: drop {', '.join(map(flag, sorted(others)))}"
@@ -386,9 +405,9 @@ def evaluate(
     read += table_notes.parts_off(evaluation.scenario)
     out.print(*heading[:2], *read, sep="\n")
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    makers = begun(evaluation, workloads, folder).keeping(makers)
+    kept = begun(evaluation, workloads, folder)
     failed: dict[str, runner.Failure] = {}
-    results, records = simulated(evaluation, makers, workloads, failed)
+    results, records = simulated(evaluation, makers, workloads, failed, kept)
     results = with_recorded(evaluation, workloads, results)
     bounds = runner.bounds(workloads)
     summaries = runner.score(results, workloads, bounds, failed)
@@ -478,6 +497,7 @@ def simulated(
     makers: "Mapping[str, Maker]",
     workloads: "Sequence[Workload]",
     failed: "dict[str, Failure]",
+    kept: "Journal",
 ) -> "tuple[dict[str, pd.DataFrame], dict[str, Record]]":
     """Return the results of each policy, and its records where they are wanted; add those that fail to `failed`."""
     from gpu_cluster_gym.evaluation import record, runner
@@ -487,6 +507,7 @@ def simulated(
             "processes": evaluation.processes,
             "done": partial(one_more, moved),
             "failed": failed,
+            "journal": kept,
         }
         if not evaluation.records:
             return runner.simulate(makers, workloads, **how), {}
@@ -501,7 +522,7 @@ def pictures(
     from gpu_cluster_gym.evaluation import record
 
     if records:
-        record.write(folder, records)
+        record.write(folder, records, workloads[0].cluster)
     if evaluation.perfetto:
         record.write_perfetto(folder, records, workloads[0].cluster)
     if not evaluation.report:
@@ -520,11 +541,9 @@ def reproduce(evaluation: Evaluation, paper: "Paper", settings: "Sequence[Settin
     for line in paper.heading(settings):
         out.print(line)
     kept = begun(evaluation, (load for setting in settings for load in setting.workloads), folder)
-    settings = [
-        setting._replace(policies=kept.within(setting.name).keeping(setting.policies)) for setting in settings
-    ]
     with progress("simulating", size(settings)) as moved:
-        found = simulate(settings, processes=evaluation.processes, done=partial(one_more, moved))
+        how: dict[str, Any] = {"processes": evaluation.processes, "journal": kept}
+        found = simulate(settings, **how, done=partial(one_more, moved))
     for part in paper.report(found):
         out.print(part)
     files = paper.write(folder, str(evaluation.paper), found)

@@ -54,6 +54,7 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.%n.log
 LogTimeFormat=iso8601_ms
 SlurmctldDebug=debug2
+DebugFlags=Backfill
 SlurmdDebug=info
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -142,7 +143,7 @@ class LocalSlurm:
         self.folder, self.nodes, self.gpus, self.scheduler = folder.resolve(), nodes, gpus, scheduler
         own = [SCHEDULER_PARAMETERS, *([BACKFILL_PARAMETERS] if scheduler == "backfill" else []), parameters]
         self.parameters = ",".join(filter(None, own))
-        self._fault = ""
+        self._fault, self._daemons = "", list[subprocess.Popen[bytes]]()
         self.environment = os.environ | {
             "SLURM_CONF": str(self.folder / "slurm.conf"),
             MARK: str(self.folder),
@@ -287,7 +288,7 @@ class LocalSlurm:
     def _launch(self, *command: str, log: str = "") -> None:
         place = self.folder / f"{log or command[0]}.out"
         with place.open("w", encoding="utf-8") as output:
-            subprocess.Popen(
+            daemon = subprocess.Popen(
                 ("prlimit", f"--nofile={MAX_FILES}", *command),
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -295,6 +296,7 @@ class LocalSlurm:
                 stderr=output,
                 cwd=self.folder,
             )
+        self._daemons.append(daemon)
 
     def _answers(self, *command: str) -> bool:
         try:
@@ -328,6 +330,8 @@ class LocalSlurm:
                 _send(pid, sent)
             while marked(self.folder) and time.monotonic() < until:
                 time.sleep(0.1)
+        for daemon in self._daemons:
+            daemon.wait(GRACE_S)
 
 
 def marked(folder: Path) -> list[int]:

@@ -12,19 +12,19 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import load_policy
 from gpu_cluster_gym.agents.protocol import candidates
 from gpu_cluster_gym.evaluation.comparison import compare
+from gpu_cluster_gym.evaluation.each import each, in_order
 from gpu_cluster_gym.evaluation.run_folder import agent_folder
-from gpu_cluster_gym.evaluation.stopping import until_parent_ends
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.moves.move_list import KINDS
 from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead, run_with_memory
@@ -159,8 +159,8 @@ def main(args: Sequence[str] | None = None) -> None:
         scenario, physics=chosen.physics or scenario.physics, run_time_predictor=chosen.run_time_predictor
     )
     loads = windows(scenario, chosen.split, chosen.first + chosen.windows)[chosen.first :]
-    tasks = (delayed(play)(policy, load, number) for number, load in enumerate(loads, chosen.first))
-    found: list[Played] = Parallel(chosen.processes, batch_size=1, **until_parent_ends())(tasks)
+    tasks = [partial(play, policy, load, number) for number, load in enumerate(loads, chosen.first)]
+    found: list[Played] = [*in_order(each(tasks, chosen.processes))]
     print("\n".join(report(found)))
 
 

@@ -496,6 +496,26 @@ MUTANTS = (
         ("the log's cluster may be too small", "if above > MAX_ABOVE *", "if above > 1e9 *"),
     ),
     *in_file(
+        "evaluation/each.py",
+        "evaluation/test_each",
+        ("an early outcome is lost", "while place in early:", "if place in early:"),
+        (
+            "a task whose worker died is given up",
+            "yield from pool()([delayed(_placed)(place, task)])",
+            "raise BrokenProcessPool",
+        ),
+    ),
+    *in_file(
+        "evaluation/runner.py",
+        "commands/test_results_as_they_come",
+        ("results are not committed", "outcome = attempt(write, workload) or outcome", "pass"),
+    ),
+    *in_file(
+        "evaluation/record.py",
+        "evaluation/test_record",
+        ("waits in SWF count from zero", '"wait time": start_s - submit_s', '"wait time": start_s'),
+    ),
+    *in_file(
         "evaluation/what_if.py",
         "evaluation/test_what_if",
         ("the knee is the last size", "np.argmax(below)", "np.argmin(below)"),

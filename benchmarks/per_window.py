@@ -13,12 +13,12 @@ import hashlib
 import itertools
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from joblib import Parallel, delayed
-
 from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation.each import each, in_order
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.workloads import Workload, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
@@ -54,13 +54,12 @@ def measured(workloads: Sequence[str], policies: Sequence[str], processes: int) 
     """Return every cell, in the order of the file."""
     loads = {name: windows(named(name), "test", WINDOWS) for name in workloads}
     tasks = [
-        delayed(cell)(name, number, load, policy)
+        partial(cell, name, number, load, policy)
         for name in workloads
         for number, load in enumerate(loads[name])
         for policy in policies
     ]
-    found: list[Cell] = Parallel(processes, batch_size=1)(tasks)
-    return found
+    return [*in_order(each(tasks, processes))]
 
 
 def kept() -> dict[tuple[str, ...], Cell]:

@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 
 from benchmarks.table import fill
 from gpu_cluster_gym import baselines
@@ -34,8 +33,8 @@ from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.steer import WEIGHTS
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.comparison import ESTIMATOR, compare
+from gpu_cluster_gym.evaluation.each import each, in_order
 from gpu_cluster_gym.evaluation.metrics import pool
-from gpu_cluster_gym.evaluation.stopping import until_parent_ends
 from gpu_cluster_gym.evaluation.table_notes import lever_off
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
@@ -214,9 +213,12 @@ def settings_near(rule: Rule, seed: int) -> list[Rule]:
 def costs(rule: Rule, loads: Sequence[Workload], redraws: int, seed: int, processes: int) -> np.ndarray:
     """Return the mean JCT of each setting over the first's: float64 (windows, settings, redraws)."""
     rules = settings_near(rule, seed)
-    tasks = (delayed(costs_in)(rules, load, number) for load in loads for number in range(redraws))
-    found = Parallel(processes, batch_size=1, **until_parent_ends())(tasks)
-    return np.array(found).reshape(len(loads), redraws, len(rules)).transpose(0, 2, 1)
+    tasks = [partial(costs_in, rules, load, number) for load in loads for number in range(redraws)]
+    return (
+        np.array([*in_order(each(tasks, processes))])
+        .reshape(len(loads), redraws, len(rules))
+        .transpose(0, 2, 1)
+    )
 
 
 def costs_in(rules: Sequence[Rule], load: Workload, number: int) -> np.ndarray:
@@ -304,8 +306,8 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
 
 def by_workload(rows: Sequence[Row]) -> Iterator[tuple[str, dict[str, Row]]]:
     """Yield each workload with its rows by name."""
-    for workload in dict.fromkeys(each.workload for each in rows):
-        yield workload, {each.row: each for each in rows if each.workload == workload}
+    for workload in dict.fromkeys(row.workload for row in rows):
+        yield workload, {row.row: row for row in rows if row.workload == workload}
 
 
 def legend(rows: Sequence[Row], command: str) -> str:

@@ -19,17 +19,17 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 
 from benchmarks.room import ROOT, rule_of
 from benchmarks.table import fill
 from gpu_cluster_gym.envs.moves import MovesEnv
-from gpu_cluster_gym.evaluation.stopping import until_parent_ends
+from gpu_cluster_gym.evaluation.each import each, in_order
 from gpu_cluster_gym.workloads import names as workload_names
 
 FILE, MARK, PAGE = "room_moves", "room for moves", "workloads"
@@ -168,10 +168,10 @@ def table(rows: Sequence[Row]) -> list[str]:
     heading = ["workload", "decisions", "winners", "kinds", "gain", "true gain", "noise", "true noise"]
     heading += ["samples", "true samples", "correlation"]
     lines = [f"| {' | '.join(heading)} |", f"|{'---|' * len(heading)}"]
-    for each in rows:
-        seconds = (f"{value:,.0f}" for value in each[4:10])
-        words = (each.workload, str(each.decisions), str(each.winners), each.kinds)
-        lines.append(f"| {' | '.join((*words, *seconds, f'{each.correlation:.2f}'))} |")
+    for row in rows:
+        seconds = (f"{value:,.0f}" for value in row[4:10])
+        words = (row.workload, str(row.decisions), str(row.winners), row.kinds)
+        lines.append(f"| {' | '.join((*words, *seconds, f'{row.correlation:.2f}'))} |")
     return lines
 
 
@@ -203,9 +203,8 @@ def main(args: Sequence[str] | None = None) -> None:
     rows = kept(chosen.root) if chosen.write else []
     budget, scenario = (chosen.windows, chosen.decisions, chosen.futures), {"seed": chosen.seed}
     for name in chosen.workload:
-        tasks = (delayed(tried_in)(name, scenario, window, *budget) for window in range(chosen.windows))
-        found = Parallel(chosen.processes, batch_size=1, **until_parent_ends())(tasks)
-        row = row_of(name, [each for part in found for each in part])
+        tasks = [partial(tried_in, name, scenario, window, *budget) for window in range(chosen.windows)]
+        row = row_of(name, [tried for part in in_order(each(tasks, chosen.processes)) for tried in part])
         rows = [each for each in rows if each.workload != name] + [row]
         rows.sort(key=lambda each: known.index(each.workload))
         print("\n".join(table([row])), flush=True)

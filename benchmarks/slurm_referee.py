@@ -1,6 +1,6 @@
 """A real Slurm as referee: how far mean waits and the order of starts are from the simulator's, and why.
 
-python -m benchmarks.slurm_referee run OUT --scheduler builtin backfill [--jobs 1000] [--span 720]
+python -m benchmarks.slurm_referee run OUT --scheduler builtin backfill [--jobs 1000] [--span 720] [--wide]
 python -m benchmarks.slurm_referee compare OUT
 """
 
@@ -17,7 +17,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.local_slurm import LocalSlurm, Submission, missing
+from benchmarks import slurm_cycles
+from benchmarks.local_slurm import MINUTE, LocalSlurm, Submission, missing
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Action, Ranking, Wait
 from gpu_cluster_gym.simulator.view import View
@@ -36,13 +37,22 @@ LIMIT_FACTORS = (1.0, 4.0)
 LOG_NAME, ACCOUNT_NAME, JOBS_NAME = "slurmctld.log", "sacct.txt", "jobs.csv"
 
 
-def submissions(jobs: int, span_s: float, seed: int) -> list[Submission]:
-    """Return jobs with widths and run times of Philly's generator, scaled to a load of `LOAD` over the span."""
+def submissions(jobs: int, span_s: float, seed: int, *, wide: bool = False) -> list[Submission]:
+    """Return jobs with widths and run times of Philly's generator, scaled to a load of `LOAD` over the span.
+
+    wide: draw each job with a probability in proportion to its GPUs, so that wide jobs, for which backfilling matters,
+    are no exception.
+    """
     plain = Scenario(
         trace="philly", full_trace=True, jobs=2 * jobs, seed=seed, cluster=CLUSTER, physics="none"
     )
     table = full_trace(replace(plain, drop_too_large=True)).table
-    table = table[table["num_gpus"] <= WIDEST].iloc[:jobs]
+    table = table[table["num_gpus"] <= WIDEST]
+    if wide:
+        weights = (table["num_gpus"] / table["num_gpus"].sum()).to_numpy()
+        chosen = stream(seed, "wide jobs").choice(len(table), jobs, p=weights)
+        table = table.iloc[chosen]
+    table = table.iloc[:jobs]
     gpus = table["num_gpus"].to_numpy()
     gpus = np.where(gpus <= SIZE, gpus, SIZE * -(-gpus // SIZE))
     draw = stream(seed, "slurm referee")
@@ -90,37 +100,63 @@ def run_slurm(scheduler: str, jobs: Sequence[Submission], out: Path) -> None:
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT[\d:.]+)\] (.*)")
 _SUBMITTED = re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+) ")
 _STARTED = re.compile(r"sched: Allocate JobId=(\d+) |sched/backfill: _start_job: Started JobId=(\d+) ")
+_PLACED = re.compile(r"sched: Allocate JobId=\d+ NodeList=(\S+) |sched/backfill: _start_job: .* on (\S+)$")
 _ENDED = re.compile(r"_job_complete: JobId=(\d+) done")
-_CYCLE = re.compile(r".*(?:sched: Running job scheduler for|sched/backfill: _attempt_backfill: beginning)")
+_CYCLE = re.compile(r".*(?:sched: Running job scheduler for|(sched/backfill): _attempt_backfill: beginning)")
+JITTER_S, JITTERED = 0.01, 20
+"""Standard deviation of the noise that is added to run times, and the number of such replays."""
 
 
 class Happened(NamedTuple):
-    """Events of a Slurm run: a table by `job_id` with submit_s, start_s and end_s and the times of its cycles, s."""
+    """Events of a Slurm run.
+
+    jobs: by `job_id`, with submit_s, start_s and end_s. cycles: their times, s. backfills: whether each backfills.
+    nodes: of each job, in the order of `jobs`. zero_s: time of the first submission, on the clock of the host.
+    """
 
     jobs: pd.DataFrame
     cycles: np.ndarray
+    backfills: np.ndarray
+    nodes: list[list[int]]
+    zero_s: float
 
 
 def read_log(text: str) -> Happened:
     """Return what the log of slurmctld says; ValueError where a job lacks a time."""
     times: dict[str, dict[int, float]] = {"submit_s": {}, "start_s": {}, "end_s": {}}
-    cycles = []
+    cycles, nodes = [], dict[int, list[int]]()
     for line in text.splitlines():
         if not (found := _LINE.match(line)):
             continue
         said = found[2]
         for name, pattern in ("submit_s", _SUBMITTED), ("start_s", _STARTED), ("end_s", _ENDED):
             if job := pattern.match(said):
-                times[name].setdefault(int(job[job.lastindex or 1]), _seconds(found[1]))
-        if _CYCLE.match(said):
-            cycles.append(_seconds(found[1]))
+                number = int(job[job.lastindex or 1])
+                times[name].setdefault(number, _seconds(found[1]))
+                if placed := _PLACED.match(said):
+                    nodes[number] = _numbers(placed[placed.lastindex or 1])
+        if cycle := _CYCLE.match(said):
+            cycles.append((_seconds(found[1]), cycle[1] is not None))
     table = pd.DataFrame(times).rename_axis("job_id").sort_index()
     if table.isna().any(axis=None):
         raise ValueError(
             f"{int(table.isna().any(axis=1).sum())} jobs have no submission, start or end in the log"
         )
     zero_s = table["submit_s"].min()
-    return Happened(table - zero_s, np.array(cycles) - zero_s)
+    at, backfills = zip(*cycles, strict=True)
+    return Happened(
+        table - zero_s,
+        np.array(at) - zero_s,
+        np.array(backfills),
+        [nodes[each] for each in table.index],
+        zero_s,
+    )
+
+
+def _numbers(names: str) -> list[int]:
+    """Return the nodes of a list of Slurm's: n3 or n[0-2,5]."""
+    parts = (part.partition("-") for part in names.removeprefix("n").strip("[]").split(","))
+    return [node for first, _, last in parts for node in range(int(first), int(last or first) + 1)]
 
 
 def _seconds(text: str) -> float:
@@ -230,6 +266,44 @@ def by_cause(happened: Happened, asked: pd.DataFrame, scheduler: str) -> dict[st
     return {cause: distance(submit_s, slurm_s, each) for cause, each in starts.items()}
 
 
+def in_cycles(happened: Happened, asked: pd.DataFrame) -> list[str]:
+    """Return lines on the model of `slurm_cycles` beside EASY: the same decisions from Slurm's states, and mean waits.
+
+    Mean waits are of replays whose run times differ by some milliseconds, since one alone says little.
+    """
+    whole_s = happened.zero_s % 1.0  # so that whole seconds are those of Slurm's clock
+    table = happened.jobs.join(asked[["gpus", "limit_min"]])
+    on = -(-table["gpus"] // SIZE)
+    columns = zip(
+        table["submit_s"] + whole_s,
+        table["end_s"] - table["start_s"],
+        MINUTE * table["limit_min"],
+        on,
+        table["gpus"] // on,
+        strict=True,
+    )
+    jobs = [slurm_cycles.Job(*each) for each in columns]
+    cycles = [*zip((happened.cycles + whole_s).tolist(), happened.backfills.tolist(), strict=True)]
+    start_s = table["start_s"].to_numpy() + whole_s
+    wait_s = float((table["start_s"] - table["submit_s"]).mean())
+    lines = [f"{'decisions':28}{'same':>8}{'Slurm alone':>14}{'model alone':>14}{'mean wait':>22}"]
+    for name, group_s in (
+        ("EASY, on nodes", slurm_cycles.EARLIEST_S),
+        ("groups of 30 s", slurm_cycles.FIRST_GROUP_S),
+    ):
+        how = (cycles, NODES, SIZE, group_s)
+        both, theirs, ours = slurm_cycles.agreement(jobs, start_s, happened.nodes, *how)
+        draw, ratios = stream(0, "slurm jitter"), []
+        for _ in range(JITTERED):
+            noise_s = draw.normal(0.0, JITTER_S, len(jobs))
+            noisy = [job._replace(run_s=job.run_s + by) for job, by in zip(jobs, noise_s, strict=True)]
+            waits = slurm_cycles.simulated(noisy, *how) - [job.submit_s for job in jobs]
+            ratios.append(np.nanmean(waits) / wait_s)
+        spread = f"{np.mean(ratios):.3f} +- {np.std(ratios):.3f}"
+        lines.append(f"{name:28}{both:8,}{theirs:14,}{ours:14,}{spread:>22}")
+    return lines
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """Run Slurm, or compare what it did; return the exit code, 2 where there is no Slurm."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -238,12 +312,15 @@ def main(args: Sequence[str] | None = None) -> int:
     flags.add_argument("--scheduler", nargs="+", choices=tuple(DISCIPLINES), default=list(DISCIPLINES))
     for name, default in ("--jobs", 1000), ("--span", 720), ("--seed", 0):
         flags.add_argument(name, type=int, default=default)
+    flags.add_argument(
+        "--wide", action="store_true", help="wide jobs are as frequent as their share of the GPUs"
+    )
     chosen = flags.parse_args(args)
     if chosen.work == "run":
         if why := missing():
             print(f"slurm_referee: {why}", file=sys.stderr)
             return 2
-        jobs = submissions(chosen.jobs, chosen.span, chosen.seed)
+        jobs = submissions(chosen.jobs, chosen.span, chosen.seed, wide=chosen.wide)
         for scheduler in chosen.scheduler:
             run_slurm(scheduler, jobs, chosen.out / scheduler)
     for scheduler in chosen.scheduler:
@@ -258,6 +335,8 @@ def main(args: Sequence[str] | None = None) -> int:
         print(f"{'':28}{'mean wait, s':>13}{'ratio':>8}{'rank':>8}{'pairs':>8}")
         for cause, each in by_cause(happened, asked, scheduler).items():
             print(f"{cause:28}{each.wait_s:13.2f}{each.ratio:8.3f}{each.rank:8.4f}{each.pairs:8.4f}")
+        if scheduler == "backfill":
+            print("\n".join(in_cycles(happened, asked)), flush=True)
     return 0
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from joblib import Parallel, delayed
 
 from docs.pages.fill import filled
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import shipped_policy
 from gpu_cluster_gym.evaluation import table_notes
 from gpu_cluster_gym.evaluation.comparison import ESTIMATOR, compare
+from gpu_cluster_gym.evaluation.each import each, in_order
 from gpu_cluster_gym.evaluation.metrics import summarise
 from gpu_cluster_gym.evaluation.plot.figures import ratio_dots
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, save, style
@@ -120,8 +120,8 @@ def column(
 ) -> Iterator[tuple[Cell, float]]:
     """Yield the cell of each policy on a workload, FIFO first, with its CPU seconds."""
     order = sorted(rows(name, policies), key=lambda row: row.label != REFERENCE)
-    pairs = ((row, name, load) for row in order for load in workloads)
-    results = Parallel(processes, return_as="generator")(delayed(attempt)(*pair) for pair in pairs)
+    tasks = [partial(attempt, row, name, load) for row in order for load in workloads]
+    results = in_order(each(tasks, processes))
     keys = {
         "window": [load.window.number for load in workloads],
         "seed": [load.scenario.seed for load in workloads],

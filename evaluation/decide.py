@@ -65,14 +65,18 @@ def decision(now: Present, policy: Policy) -> Decision:
 
 
 def acted(policy: Policy, episode: Episode) -> list[Action]:
-    """Ask a policy at the next instant until it waits; carry out its actions and return them."""
+    """Ask a policy at the next instant until it waits; return its actions, which are carried out for the next answer.
+
+    Those of a ranking are not carried out: the kernel, which has made all of them at once on a copy, has done so there.
+    """
     adopt(policy, episode)
     episode.advance()
-    ask, actions = asking(policy, episode), list[Action]()
+    ask, actions, one_by_one = asking(policy, episode), list[Action](), not isinstance(policy, Ranking)
     most = ACTIONS_AT_ONCE + ACTIONS_AT_ONCE_PER_JOB * episode.num_present
     with asking_policies():
         while not isinstance(action := ask(), Wait):
-            episode.apply(action)
+            if one_by_one:
+                episode.apply(action)
             actions.append(action)
             if len(actions) > most:
                 raise StalledEpisodeError(episode.no_progress("the policy goes on acting without a wait"))

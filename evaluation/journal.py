@@ -4,7 +4,6 @@ An interrupted run continues from its journal. An entry holds tables of numbers 
 executed, and is either complete or absent, since it is renamed into place after it has reached the disk.
 """
 
-import functools
 import hashlib
 import io
 import json
@@ -12,41 +11,21 @@ import os
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.evaluation import provenance, run_folder
 from gpu_cluster_gym.evaluation.run_folder import JOURNAL_HEADER
-from gpu_cluster_gym.simulator.policy import Policy
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
 
-Outcome = TypeVar("Outcome")
-
 ABOUT = "about"
 """Array of an entry with its policy, window, columns and texts, as JSON."""
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Maker of a policy whose outcomes are kept in a journal.
-
-    policy: its name. make: the maker itself. folder: of the journal.
-    """
-
-    policy: str
-    make: Callable[[], Policy]
-    folder: Path
-
-    def __call__(self) -> Policy:
-        """Return a new policy."""
-        return self.make()
 
 
 class Journal(NamedTuple):
@@ -60,10 +39,6 @@ class Journal(NamedTuple):
     def within(self, name: str) -> "Journal":
         """Return the journal of a part of the run."""
         return Journal(self.folder / _distinct(name))
-
-    def keeping(self, makers: Mapping[str, Callable[[], Policy]]) -> "dict[str, Callable[[], Policy]]":
-        """Return makers of the same policies whose outcomes are kept here."""
-        return {name: Kept(name, make, self.folder) for name, make in makers.items()}
 
     def file(self, policy: str, window: int) -> Path:
         """Return the file of an entry."""
@@ -111,37 +86,6 @@ class Journal(NamedTuple):
             return None
         except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
             raise ValueError(f"{file} is damaged ({error}): remove it, then resume") from None
-
-
-def only(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the one table of an outcome."""
-    (table,) = tables
-    return table
-
-
-def journalled(
-    outcome: Callable[[Sequence[pd.DataFrame]], Outcome],
-) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
-    """Return a decorator for functions like `runner.run_window`: the outcome of a `Kept` policy is read or committed.
-
-    outcome: makes an outcome, a table or a tuple of tables, from its tables.
-    """
-
-    def decorated(run_one: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        @functools.wraps(run_one)
-        def run_kept(make: Callable[[], Policy], workload: "Workload", *, oracle: bool = False) -> Outcome:
-            if not isinstance(make, Kept):
-                return run_one(make, workload, oracle=oracle)
-            journal, window = Journal(make.folder), workload.window.number
-            if (known := journal.read(make.policy, window)) is not None:
-                return outcome(known)
-            found = run_one(make, workload, oracle=oracle)
-            journal.write(make.policy, window, found if isinstance(found, tuple) else (found,))  # type: ignore[arg-type]
-            return found
-
-        return run_kept
-
-    return decorated
 
 
 def _column(arrays: Any, key: str, about: Mapping[str, Any]) -> pd.Series:

@@ -1,4 +1,4 @@
-"""Record of a run: each job's phases and GPUs over time, cluster totals over time, and files for evalys and Perfetto.
+"""Record of a run: each job's phases and GPUs over time, cluster totals over time, and files for other programs.
 
 A segment is a span of time in which nothing about a job changes. Bars, lanes and shares for pictures are computed from
 segments at the end of this file.
@@ -14,19 +14,20 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.evaluation import run_folder
-from gpu_cluster_gym.evaluation.journal import journalled
+from gpu_cluster_gym.evaluation.journal import Journal
 from gpu_cluster_gym.evaluation.runner import Failure, Maker, run_all
 from gpu_cluster_gym.simulator.account import OVER_TIME, Account
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Preempt, Resize, Start
 from gpu_cluster_gym.simulator.reasons import Decisions, Ranked, Reason, gives_reasons
+from gpu_cluster_gym.traces import swf
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.cluster import Cluster
     from gpu_cluster_gym.workloads import Workload
 
 SEGMENTS_FILE, TIMELINE_FILE, DECISIONS_FILE = "segments.csv", "timeline.csv", "decisions.csv"
-EVALYS, PERFETTO = "evalys", "perfetto"
+EVALYS, SWF, PERFETTO = "evalys", "swf", "perfetto"
 
 SEGMENTS = {
     "window": "number of the window in its split, 0 for the whole trace as one episode",
@@ -101,6 +102,7 @@ def simulate(
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
     failed: dict[str, Failure] | None = None,
+    journal: Journal | None = None,
 ) -> dict[str, Record]:
     """Return each policy's record over all workloads; arguments and results are those of `runner.simulate`."""
 
@@ -108,14 +110,14 @@ def simulate(
         if done:
             done(name, record.results)
 
-    parts = run_all(record_window, makers, workloads, processes=processes, done=done_with, failed=failed)
+    how: dict[str, Any] = {"processes": processes, "done": done_with, "failed": failed, "journal": journal}
+    parts = run_all(record_window, makers, workloads, **how, of_tables=Record._make)
     return {
         name: Record(*(pd.concat(tables, ignore_index=True) for tables in zip(*records, strict=True)))
         for name, records in parts.items()
     }
 
 
-@journalled(Record._make)
 def record_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> Record:
     """Return the record of a new policy on a workload; oracle: whether it may read true run times."""
     account, policy = Account(), make()
@@ -218,17 +220,48 @@ def jobset(jobs: pd.DataFrame, holdings: pd.DataFrame, gpus: pd.Series) -> pd.Da
     return pd.DataFrame(table)[list(JOBSET)].reset_index(drop=True)
 
 
-def write(folder: Path, records: Mapping[str, Record]) -> None:
-    """Write each policy's segments and timeline, and a file per window for evalys, beside its results."""
+def swf_text(executions: pd.DataFrame, cluster: "Cluster") -> str:
+    """Return the times that jobs hold GPUs, columns `JOBSET`, in the Standard Workload Format, a GPU as a processor.
+
+    A line is a row, and its job number the place of the row, from 1. Times are whole seconds, as the format requires,
+    and run times at least 1; what the format has no number for is -1.
+    """
+    submit_s, start_s, end_s = (
+        executions[name].round().astype(int) for name in ("submission_time", "starting_time", "finish_time")
+    )
+    known = {
+        "job number": pd.RangeIndex(1, len(executions) + 1),
+        "submit time": submit_s,
+        "wait time": start_s - submit_s,
+        "run time": (end_s - start_s).clip(lower=1),
+        "allocated processors": [len(parse_intervals(gpus)) for gpus in executions["allocated_resources"]],
+        "requested processors": executions["requested_number_of_resources"].astype(int),
+        "status": 1,
+    }
+    table = pd.DataFrame(known, index=executions.index).reindex(columns=list(swf.FIELDS), fill_value=-1)
+    head = [
+        "; Version: 2.2",
+        f"; MaxNodes: {cluster.num_nodes}",
+        f"; MaxProcs: {cluster.num_gpus}",
+        "; Note: simulated; a processor is a GPU; a job that was paused has a line for each time that it ran",
+    ]
+    lines = table.sort_values("submit time", kind="stable").to_csv(sep=" ", header=False, index=False)
+    return "\n".join([*head, lines])
+
+
+def write(folder: Path, records: Mapping[str, Record], cluster: "Cluster") -> None:
+    """Write each policy's segments and timeline, and files per window for evalys and SWF tools, beside its results."""
     for name, record in records.items():
         place = folder / run_folder.folder_name(name)
         record.segments.to_csv(place / SEGMENTS_FILE, index=False)
         record.timeline.to_csv(place / TIMELINE_FILE, index=False)
         if len(record.decisions):
             record.decisions.to_csv(place / DECISIONS_FILE, index=False)
-        (place / EVALYS).mkdir(exist_ok=True)
+        for kind in (EVALYS, SWF):
+            (place / kind).mkdir(exist_ok=True)
         for window, rows in record.executions.groupby("window"):
             rows[list(JOBSET)].to_csv(place / EVALYS / f"{window}.csv", index=False)
+            (place / SWF / f"{window}.swf").write_text(swf_text(rows, cluster), encoding="utf-8")
 
 
 # Perfetto: the JSON of Chrome's Trace Event Format, which ui.perfetto.dev and chrome://tracing open. An `X` event is a

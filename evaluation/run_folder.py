@@ -25,6 +25,8 @@ ABOUT_THE_RUN = (
     "config",
     "workload",
     "processes",
+    "backend",
+    "address",
     "record",
     "report",
     "perfetto",

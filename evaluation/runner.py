@@ -1,9 +1,8 @@
 """Simulation of policies on the same workloads, with their summaries and the check against the lower bound."""
 
+import operator
 import traceback
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.evaluation.comparison import compare, paired_ratios
-from gpu_cluster_gym.evaluation.journal import journalled, only
+from gpu_cluster_gym.evaluation.each import DIED, LostError, each
+from gpu_cluster_gym.evaluation.journal import Journal
 from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
 from gpu_cluster_gym.evaluation.metrics import OWNERS, pool, summarise
-from gpu_cluster_gym.evaluation.stopping import until_parent_ends
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
 
@@ -29,7 +28,6 @@ Maker = Callable[[], Policy]
 Outcome = TypeVar("Outcome")
 
 BOUND = "lower bound"
-DIED = "its worker process ended without a result (out of memory, or killed)"
 ROUNDING = 1e-9
 """Relative rounding error allowed in a mean JCT."""
 
@@ -53,9 +51,11 @@ def simulate(
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
     failed: dict[str, Failure] | None = None,
+    journal: Journal | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Return each policy's results table over all workloads; see `run_all` for the arguments."""
-    parts = run_all(run_window, makers, workloads, processes=processes, done=done, failed=failed)
+    how: dict[str, Any] = {"processes": processes, "done": done, "failed": failed, "journal": journal}
+    parts = run_all(run_window, makers, workloads, **how)
     return {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
 
 
@@ -67,38 +67,69 @@ def run_all(
     processes: int = 1,
     done: Callable[[str, Outcome], None] | None = None,
     failed: dict[str, Failure] | None = None,
+    journal: Journal | None = None,
+    of_tables: Callable[[Sequence[pd.DataFrame]], Any] = operator.itemgetter(0),
 ) -> dict[str, list[Outcome]]:
     """Run each policy on each workload and return the outcomes by policy, in the order of the workloads.
 
     run_one: function of a maker, a workload and the keyword `oracle`, such as `run_window`.
     makers: a `Maker` for each policy name.
     workloads: windows of one split; all policies run on the first before any runs on the second.
-    processes: number of worker processes; the outcomes do not depend on it.
+    processes: number of worker processes, see `each`; the outcomes do not depend on it.
     done: callback with the policy's name and the outcome, called as each simulation ends.
     failed: dictionary to which the first error of each policy that fails in a window is added, by name; such a policy
         has no outcomes. None: an error is raised, and no outcomes are returned.
+    journal: outcomes, a table or a tuple of tables, are read from it where it has them, and else committed to it.
+    of_tables: makes an outcome of its tables in the journal.
 
     ValueError for windows of more than one split, since results identify a window by its number alone.
     """
     if len(splits := {load.window.split for load in workloads}) > 1:
         raise ValueError(f"expected windows of one split, got {' and '.join(sorted(splits))}")
+    attempt = _attempt if failed is not None else _plainly
+    cells = [(name, workload) for workload in workloads for name in makers]
+    found: dict[int, Any] = {}
+
+    def came(cell: int, outcome: Any) -> None:
+        found[cell] = outcome
+        if done and not isinstance(outcome, Failure):
+            done(cells[cell][0], outcome)
+
+    if journal:
+        for cell, (name, workload) in enumerate(cells):
+            kept = attempt(partial(journal.read, name, workload.window.number), workload)
+            if kept is not None:
+                came(cell, kept if isinstance(kept, Failure) else of_tables(kept))
+    left = [cell for cell in range(len(cells)) if cell not in found]
+    tasks: list[Callable[[], Any]] = []
+    for name, workload in (cells[cell] for cell in left):
+        task = partial(run_one, makers[name], workload, oracle=is_oracle(name))
+        tasks.append(partial(attempt, task, workload))
+    try:
+        for place, outcome in each(tasks, processes):
+            name, workload = cells[left[place]]
+            if journal and not isinstance(outcome, Failure):
+                tables = outcome if isinstance(outcome, tuple) else (outcome,)
+                write = partial(journal.write, name, workload.window.number, tables)
+                outcome = attempt(write, workload) or outcome  # the error, if it cannot be written
+            came(left[place], outcome)
+    except LostError as lost:
+        if failed is None:
+            raise
+        for place in lost.places:
+            found[left[place]] = Failure(f"window {cells[left[place]][1].window.number}: {DIED}")
     outcomes: dict[str, list[Outcome]] = {name: [] for name in makers}
-    pairs = [(name, workload) for workload in workloads for name in makers]
-    tasks: list[Callable[[], Any]] = [
-        partial(run_one, makers[name], workload, oracle=is_oracle(name)) for name, workload in pairs
-    ]
-    if failed is not None:
-        tasks = [partial(_attempt, task, workload) for task, (_, workload) in zip(tasks, pairs, strict=True)]
-    died = [Failure(f"window {workload.window.number}: {DIED}") for _, workload in pairs]
-    found_in_order = _in_order(tasks, processes, died if failed is not None else None)
-    for (name, _), found in zip(pairs, found_in_order, strict=True):
-        if failed is not None and isinstance(found, Failure):
-            failed.setdefault(name, found)
-        elif not failed or name not in failed:
-            outcomes[name].append(found)
-            if done:
-                done(name, found)
+    for (name, _), outcome in zip(cells, map(found.__getitem__, range(len(cells))), strict=True):
+        if failed is not None and isinstance(outcome, Failure):
+            failed.setdefault(name, outcome)
+        else:
+            outcomes[name].append(outcome)
     return {name: each for name, each in outcomes.items() if not failed or name not in failed}
+
+
+def _plainly(task: Callable[[], Outcome], workload: "Workload") -> Outcome:
+    """Return the outcome of a task; its error is raised."""
+    return task()
 
 
 def _attempt(task: Callable[[], Outcome], workload: "Workload") -> Outcome | Failure:
@@ -117,44 +148,9 @@ def is_oracle(name: str) -> bool:
     return name.endswith("_oracle")
 
 
-@journalled(only)
 def run_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> pd.DataFrame:
     """Return the results table of a new policy on a workload; oracle: whether it may read true run times."""
     return workload.results(run(make(), workload.episode(), oracle=oracle))
-
-
-def _in_order(
-    tasks: Sequence[Callable[[], Any]], processes: int, died: Sequence[Failure] | None = None
-) -> Iterator[Any]:
-    """Yield the outcomes of tasks in their order, computed by worker processes if there are several.
-
-    died: the outcome of each task whose process dies; None: BrokenProcessPool. Since it is unknown whose process died,
-    the next task is repeated alone.
-    """
-    if processes == 1:
-        yield from (task() for task in tasks)
-        return
-    from joblib import Parallel, delayed
-
-    pool = partial(Parallel, processes, return_as="generator", batch_size=1, **until_parent_ends())
-    with warnings.catch_warnings():
-        # joblib replaces a worker whose memory has grown, as it does once the simulator or Torch is loaded
-        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
-        ended = 0
-        while ended < len(tasks):
-            try:
-                for outcome in pool()(delayed(task)() for task in tasks[ended:]):
-                    ended += 1
-                    yield outcome
-            except BrokenProcessPool:
-                if died is None:
-                    raise
-                try:
-                    (outcome,) = pool()([delayed(tasks[ended])()])
-                except BrokenProcessPool:
-                    outcome = died[ended]
-                ended += 1
-                yield outcome
 
 
 def score(

@@ -6,18 +6,17 @@ of settings is declared next to the policy.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gpu_cluster_gym.evaluation.stopping import until_parent_ends
+from gpu_cluster_gym.evaluation.each import each, in_order
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import stream
 
 if TYPE_CHECKING:
-    from joblib import Parallel
-
     from gpu_cluster_gym.workloads import Split, Workload
 
 REFERENCE = Ranking("submit")
@@ -79,16 +78,13 @@ def search(
     processes: processors; results do not depend on it.
     Raise ValueError for windows of other splits, or a budget too small for the default settings.
     """
-    from joblib import Parallel
-
     check_split(training, "train")
     check_split(validation, "validation")
-    with Parallel(processes, **until_parent_ends()) as parallel:
-        default, *others = race(Course(make, training, parallel), grid, budget, seed)
-        whole = [each for each in others if len(each.ratios) == len(training)]
-        few = sorted(whole, key=lambda each: each.score)[:FINALISTS]
-        course = Course(make, validation, parallel)
-        validated = [course.run(Tried(each.settings), len(validation)) for each in (default, *few)]
+    default, *others = race(Course(make, training, processes), grid, budget, seed)
+    whole = [tried for tried in others if len(tried.ratios) == len(training)]
+    few = sorted(whole, key=lambda tried: tried.score)[:FINALISTS]
+    course = Course(make, validation, processes)
+    validated = [course.run(Tried(tried.settings), len(validation)) for tried in (default, *few)]
     best = min(validated, key=lambda each: each.score)
     return Outcome(best.settings, [default, *others], validated)
 
@@ -96,15 +92,15 @@ def search(
 class Course:
     """Windows, in order, on which policies are compared with FIFO."""
 
-    def __init__(self, make: Make, workloads: Sequence["Workload"], parallel: "Parallel") -> None:
+    def __init__(self, make: Make, workloads: Sequence["Workload"], processes: int) -> None:
         """Run FIFO on all windows."""
-        self.make, self.workloads, self._parallel = make, workloads, parallel
-        self._usual = fifo(workloads, parallel)
+        self.make, self.workloads, self._processes = make, workloads, processes
+        self._usual = fifo(workloads, processes)
 
     def run(self, each: Tried, count: int) -> Tried:
         """Return the settings with their results on the first `count` windows; earlier results are kept."""
         done = len(each.ratios)
-        jct, events = simulate(self.make, each.settings, self.workloads[done:count], self._parallel)
+        jct, events = simulate(self.make, each.settings, self.workloads[done:count], self._processes)
         ratios = (jct / self._usual[done:count]).tolist()
         return Tried(each.settings, (*each.ratios, *ratios), each.events + int(events.sum()))
 
@@ -159,19 +155,17 @@ def candidates(grid: Grid, seed: int) -> Iterator[Settings]:
         yield {name: values[place] for (name, values), place in zip(grid.items(), places, strict=True)}
 
 
-def fifo(workloads: Sequence["Workload"], parallel: "Parallel") -> np.ndarray:
+def fifo(workloads: Sequence["Workload"], processes: int) -> np.ndarray:
     """Return FIFO's mean JCT in each window."""
-    return simulate(lambda: REFERENCE, {}, workloads, parallel)[0]
+    return simulate(lambda: REFERENCE, {}, workloads, processes)[0]
 
 
 def simulate(
-    make: Make, settings: Settings, workloads: Sequence["Workload"], parallel: "Parallel"
+    make: Make, settings: Settings, workloads: Sequence["Workload"], processes: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean JCT and the events of each window under new policies with these settings."""
-    from joblib import delayed
-
-    pairs = parallel(delayed(counted)(make, settings, load) for load in workloads)
-    jct, events = np.array(pairs, float).reshape(-1, 2).T
+    tasks = [partial(counted, make, settings, load) for load in workloads]
+    jct, events = np.array([*in_order(each(tasks, processes))], float).reshape(-1, 2).T
     return jct, events.astype(int)
 
 

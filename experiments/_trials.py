@@ -10,6 +10,7 @@ import pandas as pd
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.comparison import Estimate, compare, estimate
+from gpu_cluster_gym.evaluation.journal import Journal
 from gpu_cluster_gym.evaluation.runner import Maker
 from gpu_cluster_gym.workloads import Workload, named, prepare, windows
 
@@ -69,12 +70,17 @@ def simulate(
     *,
     processes: int = 1,
     done: Callable[[str, pd.DataFrame], None] | None = None,
+    journal: Journal | None = None,
 ) -> "Outcome":
-    """Run every policy on every workload of every setting; see `runner.run_all` for processes and done."""
+    """Run every policy on every workload of every setting; see `runner.run_all` for the keywords."""
     results: dict[Case, pd.DataFrame] = {}
     summaries: dict[Case, pd.DataFrame] = {}
     for setting in settings:
-        tables = runner.simulate(setting.policies, setting.workloads, processes=processes, done=done)
+        own = journal and journal.within(
+            setting.name
+        )  # settings have the same policies and windows, on other jobs
+        how: dict[str, Any] = {"processes": processes, "done": done, "journal": own}
+        tables = runner.simulate(setting.policies, setting.workloads, **how)
         results |= {(setting.name, policy): table for policy, table in tables.items()}
         scores = runner.score(tables, setting.workloads)
         summaries |= {(setting.name, policy): summary for policy, summary in scores.items()}

@@ -58,6 +58,10 @@ class ChoiceError(ValueError):
         self.wrong = tuple(wrong)
         super().__init__("; ".join(map(str, self.wrong)))
 
+    def __reduce__(self) -> "tuple[type[ChoiceError], tuple[tuple[Wrong, ...]]]":
+        """Return what pickle needs: the argument, where an exception by default gives its message."""
+        return ChoiceError, (self.wrong,)
+
     @property
     def as_flags(self) -> str:
         """The message with fields written as command-line flags."""

@@ -349,10 +349,12 @@ class Source:
         started = np.setdiff1d(moved, paused)
         # In order of their starts: an earlier one may take cores that a later one then lacks.
         started = started[np.argsort(-after.began[started], kind="stable")]
+        reserved, own = (
+            _by_job(owner[: after.num_gpus], started) for owner in (after.reserved_for, after.first_owner)
+        )
         starts: list[Action] = []
-        for job in started.tolist():
-            owner = after.reserved_for if after.phase[job] == RESERVED else after.first_owner
-            gpus = np.flatnonzero(owner[: after.num_gpus] == job)
+        for place, job in enumerate(started.tolist()):
+            gpus = (reserved if after.phase[job] == RESERVED else own)[place]
             node = int(after.node_of[job]) if after.node_of[job] != NOBODY else None
             granted = after.next_cores if after.phase[job] == RESERVED else after.core_count
             cores = float(granted[job]) if state.cpu_limited else None
@@ -398,6 +400,14 @@ class Source:
         if not claims.place(self.states, 0, self.jobs, job):
             return None
         return Placement(tuple(self.state.gpus[: int(self.jobs["num_gpus"][job])].tolist()))
+
+
+def _by_job(owner: np.ndarray, jobs: np.ndarray) -> list[np.ndarray]:
+    """Return the GPUs of each of these jobs, ascending. owner: the job of each GPU."""
+    order = np.argsort(owner, kind="stable")
+    owners = owner[order]
+    ends = zip(np.searchsorted(owners, jobs), np.searchsorted(owners, jobs, "right"), strict=True)
+    return [order[begin:end] for begin, end in ends]
 
 
 class Part(Source):

@@ -103,7 +103,7 @@ def test_windows_that_are_kept_are_not_simulated_again(
     assert main(arguments(out)) == 130
     monkeypatch.undo()
     kept = Journal(out / run_folder.JOURNAL)
-    table = journal.only(kept.read("fifo", 0) or [])
+    (table,) = kept.read("fifo", 0) or []
     kept.write("fifo", 0, [table.assign(wait_s=table["wait_s"] + 1.0)])
     assert main(["--resume", str(out)]) == 0
     waits = pd.read_csv(out / "fifo" / "jobs.csv").query("window == 0")["wait_s"]
@@ -265,11 +265,8 @@ def test_settings_of_a_paper_are_kept_apart(tmp_path: Path) -> None:
     policies = default_policies("fifo")
     kept = Journal(tmp_path)
     for _ in range(2):  # the second time, all are read
-        settings = [
-            Setting(name, loads, kept.within(name).keeping(policies))
-            for name, loads in (("few", few), ("more", more))
-        ]
-        results = simulate(settings).results
+        settings = [Setting(name, loads, policies) for name, loads in (("few", few), ("more", more))]
+        results = simulate(settings, journal=kept).results
         assert [len(results[name, "fifo"]) for name in ("few", "more")] == [20, 30]
         assert len([*tmp_path.rglob("*.npz")]) == 2
 

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import local_slurm
+from benchmarks.local_slurm import LocalSlurm, Submission
+from gpu_cluster_gym import baselines
 from gpu_cluster_gym.__main__ import main
-from gpu_cluster_gym.evaluation.decide import SCHEMA, nice_values
+from gpu_cluster_gym.evaluation.decide import SCHEMA, adopt, decision, nice_values
 from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.policy import Action, Ranking, Start, Wait
+from gpu_cluster_gym.traces import snapshot
+from gpu_cluster_gym.workloads import Scenario, present
 from tests.cases.slurm_queue import NODES, small_queue
 
 HEADER = "job_id,submit_s,num_gpus,duration_s,logged_start_s,time_limit_s"
@@ -57,6 +63,34 @@ def test_a_policy_of_ones_own_is_asked(tmp_path: Path, capsys: pytest.CaptureFix
     own = "docs.examples.smallest_first:policy"
     found = json.loads(decided(tmp_path, capsys, "--cluster", "1x8", "--policy", own))
     assert [each["job_id"] for each in found["actions"]] == ["short"]
+
+
+@pytest.mark.parametrize("name", ["fifo", "easy", "sjf", "srtf"])
+def test_a_ranking_decides_as_if_each_action_were_carried_out(name: str, tmp_path: Path) -> None:
+    """All of them together equal what the same ranking says when it is asked again after each action."""
+    rng = np.random.default_rng(1)
+    rows = [
+        f"r{each},0,{width},,{each},{limit}"
+        for each, (width, limit) in enumerate(
+            zip([1, 2, 4, 1, 8, 4, 2], [90, 500, 70, 5000, 800, 99, 3], strict=True)
+        )
+    ]
+    rows += [f"q{each},{100 + each},{rng.integers(1, 12)},,,{rng.integers(50, 3000)}" for each in range(60)]
+    (tmp_path / "jobs.csv").write_text("\n".join([HEADER, "old,0,1,100,0,200", *rows]) + "\n")
+    found = snapshot(str(tmp_path / "jobs.csv"))
+    now = present(found, Scenario(cluster="4x8", physics="estimates"))
+    policy, counted = baselines.make(baselines.load(name)), 0
+    assert isinstance(policy, Ranking)
+    episode = now.episode()
+    adopt(policy, episode)
+    episode.advance()
+    expected = list[Action]()
+    while not isinstance(action := episode.view.next_move(policy), Wait):
+        episode.apply(action)
+        expected.append(action)
+        counted += isinstance(action, Start)
+    assert counted
+    assert decision(now, policy).actions == expected
 
 
 def test_nice_values_give_slurm_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,3 +169,26 @@ def test_a_queue_of_slurm_keeps_its_places(tmp_path: Path, capsys: pytest.Captur
         "scontrol update JobId=3 Nice=1",
         "scontrol update JobId=4 Nice=2",
     ]
+
+
+@pytest.mark.slow(reason="a real Slurm starts jobs for half a minute")
+def test_nice_values_reorder_a_real_slurm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Four jobs wait for the node that a fifth holds; by their limits they start in another order than they came.
+
+    sched/builtin with priority/basic would start them as they came: it does not look at priorities.
+    """
+    if why := local_slurm.missing():
+        pytest.skip(why)
+    limits = (5, 3, 1, 4)
+    with LocalSlurm(tmp_path / "slurm", "backfill", nodes=1, gpus=8) as slurm:
+        slurm.submit(Submission(0.0, 8, 12.0, 1))
+        ids = [slurm.submit(Submission(0.0, 8, 1.0, limit)) for limit in limits]
+        (tmp_path / "squeue.json").write_text(slurm.call("squeue", "--json"))
+        (tmp_path / "nodes.json").write_text(slurm.call("sinfo", "--json"))
+        args = ["decide", str(tmp_path / "squeue.json"), "--cluster", str(tmp_path / "nodes.json")]
+        assert main([*args, "--policy", "sjf", "--nice"]) == 0
+        for line in capsys.readouterr().out.splitlines():
+            slurm.call(*line.split())
+        slurm.wait(60.0)
+        began = [float((slurm.folder / "began" / str(each)).read_text()) for each in ids]
+    assert np.argsort(began).tolist() == np.argsort(limits).tolist()

@@ -26,6 +26,7 @@ from gpu_cluster_gym.evaluation.record import (
     time_means,
 )
 from gpu_cluster_gym.evaluation.runner import run_window
+from gpu_cluster_gym.traces import load
 from gpu_cluster_gym.workloads import Workload
 from tests.cases import tiny
 from tests.simulator.test_laws_physics import twins_of
@@ -217,6 +218,27 @@ def test_slices_of_a_thread_never_overlap_and_each_has_a_name(work: Workload, re
         assert all(ts + dur <= later for (ts, dur), (later, _) in pairwise(each))
 
 
+def test_executions_in_the_standard_workload_format_are_read_again(
+    work: Workload, recorded: Record, tmp_path: Path
+) -> None:
+    """Our own reader of logs finds the GPUs, and times to the second; a run time below half a second becomes one."""
+    (tmp_path / "0.swf").write_text(record.swf_text(recorded.executions, work.cluster))
+    read = load("swf", str(tmp_path / "0.swf"), seed=0)
+    rows = recorded.executions.iloc[read["job_id"].astype(int) - 1]
+    assert len(read) == len(recorded.executions)
+    gpus = [len(parse_intervals(text)) for text in rows["allocated_resources"]]
+    assert read["num_gpus"].tolist() == gpus
+    zero_s = np.round(recorded.executions["submission_time"].min())
+    for ours, theirs, within in (
+        (read["submit_s"] + zero_s, rows["submission_time"], 0.5),
+        (read["logged_start_s"] + zero_s, rows["starting_time"], 0.5),
+        (read["duration_s"], rows["execution_time"], 1.0),
+    ):
+        np.testing.assert_allclose(ours.to_numpy(), theirs.to_numpy(), atol=within + 1e-6, rtol=0)
+    machines = f"the log's machines: {work.cluster.num_gpus} processors on {work.cluster.num_nodes} nodes"
+    assert any(note.startswith(machines) for note in read.attrs["notes"])
+
+
 # By the command.
 
 
@@ -229,11 +251,14 @@ def test_the_command_writes_the_requested_files(tmp_path: Path, capsys: pytest.C
     capsys.readouterr()
     plain, kept = (tmp_path / name / "srtf" for name in ("plain", "kept"))
     assert {path.name for path in plain.iterdir()} == {"jobs.csv"}
-    names = {"jobs.csv", "segments.csv", "timeline.csv", "decisions.csv", "evalys", "perfetto"}
+    names = {"jobs.csv", "segments.csv", "timeline.csv", "decisions.csv", "evalys", "swf", "perfetto"}
     assert {path.name for path in kept.iterdir()} == names
     assert (plain / "jobs.csv").read_bytes() == (kept / "jobs.csv").read_bytes()
     assert (plain.parent / "choices.json").read_bytes() == (kept.parent / "choices.json").read_bytes()
     assert list(pd.read_csv(kept / "evalys" / "0.csv")) == list(JOBSET)
+    assert len(load("swf", str(kept / "swf" / "0.swf"), seed=0)) == len(
+        pd.read_csv(kept / "evalys" / "0.csv")
+    )
     assert json.loads((kept / "perfetto" / "0.json").read_text())["traceEvents"]
     provenance = json.loads((kept.parent / "provenance.json").read_text())
     assert provenance["node_gpus"] == [8, 8]

@@ -90,6 +90,31 @@ def test_an_effect_below_the_error_is_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "longer", "policy", "expected"),
+    [
+        ("fifo_strict", 0.1, "sjf", "sjf would have cut the mean wait by "),
+        ("easy", 0.0, "fifo", "fifo would have cut the mean wait by "),
+        ("easy", 0.25, "fifo", "No verdict on fifo: its mean wait is "),
+    ],
+)
+def test_of_three_logs_one_is_too_far_from_the_simulator(
+    scheduler: str,
+    longer: float,
+    policy: str,
+    expected: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Under `fifo` waits are shorter than in the second log, which is exact, and by less than the third one's error."""
+    file = logged(tmp_path, scheduler, lambda wait_s: wait_s + longer * wait_s.mean())
+    text = last_line(file, tmp_path, capsys, "--policy", policy)
+    assert expected in text
+    error = longer / (1 + longer)
+    refused = f"which is within the simulator's own error on this log, {100 * error:.0f} %."
+    assert text.endswith(refused) == (longer == 0.25)
+
+
 def test_an_interval_with_zero_is_refused() -> None:
     """Waits are halved on five days and one and a half times as long on the five others."""
     submit_s = np.repeat(np.arange(10) * 86_400.0, 6)

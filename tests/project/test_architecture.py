@@ -51,6 +51,8 @@ HOME = {
     "matplotlib": ("evaluation/plot/", "experiments/", "envs/render.py"),
     "rich": ("evaluation/", "experiments/", *(f"{command}.py" for command in COMMANDS)),
     "tyro": ("evaluation/choices.py",),
+    "joblib": ("evaluation/each.py",),
+    "ray": ("evaluation/each.py",),
 }
 WITHOUT_PANDAS = ("simulator/kernel/", "simulator/view.py", "simulator/episode.py")
 TESTING = {"tests", "benchmarks", "conftest", "pytest", "hypothesis"}

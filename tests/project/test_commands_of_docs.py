@@ -71,6 +71,7 @@ READ_ONLY = {
     "--protocol": "nine shifts in addition to the windows",
     "--config agents/shipped/all": "twelve workloads with validation windows",
     "--trace-file weeks.csv": "windows need a log of weeks",
+    "--backend ray": "it needs a cluster; tests/evaluation/test_each.py starts one",
     "docs.examples.train.vectors": "test_training_examples runs it",
 }
 """Text of commands that are not run, only parsed, and the reason."""
