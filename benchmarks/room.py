@@ -70,7 +70,7 @@ COLUMNS = (
 )
 OURS = (UNION, "lookahead")  # not published
 CHOOSING = 4  # validation windows on which the best published policy is chosen
-SMALL = 2_000  # jobs of the largest windows with the floors with hints, and with the policies of `SLOW`
+SMALL = 3_500  # jobs of the largest windows with the floors with hints, and with the policies of `SLOW`
 SLOW = ("gittins",)  # half a minute in a window of `philly`
 AHEAD_JOBS = 250  # largest windows with look-ahead, which takes minutes in larger ones
 SETTINGS, SPREAD = 16, 0.25  # settings of the luck split, and standard deviation of their offsets
