@@ -87,8 +87,8 @@ def test_a_second_seed_has_a_row_of_its_own() -> None:
 
 def test_the_load_of_a_steady_window_is_the_stated_one() -> None:
     """Over all its days, and not only over the time between the first and the last submission."""
-    fields = {"warm_days": 0.25, "counted_days": 0.25, "after_days": 0.5, "cluster": "1x8"}
-    (load,) = windows(replace(named("quick"), **fields), "test", 1)
+    few = replace(named("quick"), warm_days=0.25, counted_days=0.25, after_days=0.5, cluster="1x8")
+    (load,) = windows(few, "test", 1)
     assert room.load_of(load) == pytest.approx(1.0, abs=TOLERANCE)
 
 
