@@ -74,6 +74,9 @@ class Evaluation:
     windows: int | None = choice(None, least=1)
     """Number of test windows; default: 20, or 100 with --protocol; fewer if the trace has fewer. With --paper: number
     of trials."""
+    split: Literal["test", "all"] = "test"
+    """Part of the trace whose windows are scored. all: every window of a short log (--trace-file), or the first
+    --windows; then nothing may be tuned or trained on that log."""
     processes: int = choice(1, least=1)
     """CPU cores to use, at most those available. Results do not depend on their number."""
     backend: Literal["local", "ray"] = "local"
@@ -233,6 +236,15 @@ def read_choices(args: Sequence[str]) -> Evaluation:
     if evaluation.scenario.full_trace and (evaluation.windows or evaluation.protocol):
         other = "--windows" if evaluation.windows else "--protocol, which needs windows"
         raise ValueError(f"--full-trace replays the trace as one episode: drop it or {other}")
+    if evaluation.split == "all":
+        alone = evaluation.policy and not (
+            evaluation.protocol or evaluation.audit or evaluation.scenario.full_trace
+        )
+        if not (alone and evaluation.scenario.trace_file):
+            raise ValueError(
+                "--split all requires --policy and --trace-file, without --protocol, --audit or --full-trace: "
+                "it takes every window of a log"
+            )
     usual = replace(named(DEFAULT), seed=evaluation.scenario.seed)
     if evaluation.paper and evaluation.scenario != usual:
         asked = choices.asked_for(args, Evaluation).keys() & {*vars(usual), "workload"} - {"seed"}
@@ -380,12 +392,14 @@ def print_notes(evaluation: Evaluation) -> None:
 
 
 def made(evaluation: Evaluation) -> "list[Workload]":
-    """Return the workloads: the whole trace, or the first windows of its test part."""
-    from gpu_cluster_gym.workloads import full_trace, up_to, windows
+    """Return the workloads: the whole trace, the first windows of its test part, or windows of all of it."""
+    from gpu_cluster_gym.workloads import full_trace, of_whole_log, up_to, windows
 
     scenario, count = evaluation.scenario, evaluation.windows
     if scenario.full_trace:
         return [full_trace(scenario)]
+    if evaluation.split == "all":
+        return of_whole_log(scenario, count)
     return windows(scenario, "test", count) if count else up_to(scenario, "test", WINDOWS)
 
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation.each import each, in_order
+from gpu_cluster_gym.evaluation.runner import is_oracle
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.workloads import Workload, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
@@ -41,7 +42,7 @@ class Cell(NamedTuple):
 def cell(workload: str, number: int, load: Workload, policy: str) -> Cell:
     """Simulate a policy on a window; where it cannot run, the kind of error replaces the mean JCT."""
     try:
-        episode = run(baselines.make(baselines.load(policy)), load.episode())
+        episode = run(baselines.make(baselines.load(policy)), load.episode(), oracle=is_oracle(policy))
         table = load.results(episode)
     except (ValueError, RuntimeError) as error:
         return Cell(workload, str(number), policy, type(error).__name__, "")

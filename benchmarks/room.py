@@ -1,11 +1,16 @@
 """Room to learn: on each workload, what lies between agents that know nothing and the best schedule.
 
-`python -m benchmarks.room [--workload NAME ...] [--windows 12] [--seed 0] [--write]` simulates, on test windows of each
-workload: the floors `random_legal` and `first_legal`; `fifo`; the best published policy, chosen on validation windows
-among all with default settings and with those of `baselines/tuned`, each searched with the same budget; `union`; its
-constants; look-ahead on top of these, on the first `--ahead` windows and where windows are small; the constants with
-true run times, which no scheduler has; and a lower bound on any schedule. All are compared with the constants, or with
-`union` where none were searched.
+`python -m benchmarks.room [--workload NAME ...] [--windows 12] [--seed 0 ...] [--write]` simulates, on test windows of
+each workload: the floors `random_legal` and `first_legal`; `fifo`; the best published policy, chosen on validation
+windows of the first seed among all with default settings and with those of `baselines/tuned`, each searched with the
+same budget; `union`; its constants; look-ahead on top of these, on the first `--ahead` windows and where windows are
+small; the constants with true run times, which no scheduler has; and a lower bound on any schedule. All are compared
+with the constants, or with `union` where none were searched. In steady windows only jobs that count are in the results.
+
+There are two kinds of floors. `random_legal` and `first_legal` act in the default environment: the queue is in order of
+arrival, and the agent pauses jobs itself. `random_legal_hints` and `first_legal_hints` act with `hints=True,
+victims_by="rule"`: a heuristic sorts the queue, and a start pauses the jobs that the heuristic would pause for it. They
+take minutes in large windows, where they are left out.
 
 Luck split: do other weights suit other windows? Settings of the rule near its constants run each window under several
 draws of its run times: each job keeps its estimate and takes the error of another job of similar estimate. The best
@@ -22,14 +27,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from benchmarks.table import fill
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.envs.floors import FLOORS
+from gpu_cluster_gym.envs.agent_policy import CompiledPlainAgent
+from gpu_cluster_gym.envs.floors import FLOORS, FirstLegal, RandomLegal
 from gpu_cluster_gym.envs.steer import WEIGHTS
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.comparison import ESTIMATOR, compare
@@ -48,13 +54,28 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE, MARK, MARK_FLOORS = "room", "room", "room for floors"
 BEST, AHEAD, TRUE, CONSTANTS, UNION = "best published", "look-ahead", "true run times", "constants", "union"
 TRUTH = "true_run_times"  # the shift
-COLUMNS = (*FLOORS, "fifo", BEST, UNION, CONSTANTS, AHEAD, TRUE, runner.BOUND)
+HINTS: dict[str, Any] = {"hints": True, "victims_by": "rule"}
+SUFFIX = "_hints"  # of the names of floors with these keywords
+COLUMNS = (
+    *FLOORS,
+    *(name + SUFFIX for name in FLOORS),
+    "fifo",
+    BEST,
+    UNION,
+    CONSTANTS,
+    AHEAD,
+    TRUE,
+    runner.BOUND,
+)
 OURS = (UNION, "lookahead")  # not published
 CHOOSING = 4  # validation windows on which the best published policy is chosen
+SMALL = 3_500  # jobs of the largest windows with the floors with hints, and with the policies of `SLOW`
+SLOW = ("gittins",)  # half a minute in a window of `philly`
 AHEAD_JOBS = 250  # largest windows with look-ahead, which takes minutes in larger ones
 SETTINGS, SPREAD = 16, 0.25  # settings of the luck split, and standard deviation of their offsets
 NEIGHBOURS = 16  # jobs of similar estimate that exchange errors
 ROOM = 0.05  # share of mean JCT from which a workload is said to have room
+DAY_S = 86_400.0
 Maker = Callable[[], Policy]
 
 
@@ -62,7 +83,7 @@ class Row(NamedTuple):
     """One policy on a workload, relative to the constants.
 
     name: of the policy behind the row. ratio, low, high: of mean JCT. jct_to_best, slowdown_to_best: ratios of mean JCT
-    and of mean bounded slowdown to the best published policy's.
+    and of mean bounded slowdown to the best published policy's. seed: of the windows.
     """
 
     workload: str
@@ -77,6 +98,34 @@ class Row(NamedTuple):
     mean_jct_s: float = math.nan
     mean_wait_s: float = math.nan
     max_wait_s: float = math.nan
+    seed: int = 0
+
+    @property
+    def label(self) -> str:
+        """The workload, and the seed unless it is 0."""
+        return f"{self.workload}, seed {self.seed}" if self.seed else self.workload
+
+
+class HintedRandom(RandomLegal):
+    """Random legal actions where a heuristic sorts the queue and chooses the jobs to pause."""
+
+    def __init__(self) -> None:
+        """Take those keywords of the environment."""
+        CompiledPlainAgent.__init__(self, self._choose, **HINTS)
+
+
+class HintedFirst(FirstLegal):
+    """The first legal action where a heuristic sorts the queue and chooses the jobs to pause."""
+
+    def __init__(self) -> None:
+        """Take those keywords of the environment."""
+        CompiledPlainAgent.__init__(self, lambda observation, legal: legal.argmax(), **HINTS)
+
+
+HINTED: dict[str, type[CompiledPlainAgent]] = {
+    name + SUFFIX: floor for name, floor in zip(FLOORS, (HintedRandom, HintedFirst), strict=True)
+}
+"""Floors with these keywords, by name."""
 
 
 class Luck(NamedTuple):
@@ -87,13 +136,15 @@ class Luck(NamedTuple):
     with_luck: float
 
 
-def measured(name: str, windows: int, seed: int, ahead: int, redraws: int, processes: int) -> list[Row]:
-    """Return the rows of a workload."""
+def measured(
+    name: str, best: tuple[str, Maker], windows: int, seed: int, ahead: int, redraws: int, processes: int
+) -> list[Row]:
+    """Return the rows of a workload; best: name and maker of the best published policy."""
     scenario = replace(named(name), seed=seed)
     loads = up_to(scenario, "test", windows)
-    best = best_published(name, up_to(scenario, "validation", CHOOSING), processes)
     rule = rule_of(name)
-    makers: dict[str, Maker] = {row: partial(baselines.make, floor) for row, floor in FLOORS.items()}
+    floors: dict[str, type[CompiledPlainAgent]] = {**FLOORS, **(HINTED if is_small(loads) else {})}
+    makers: dict[str, Maker] = {row: partial(baselines.make, floor) for row, floor in floors.items()}
     makers |= {"fifo": partial(baselines.make, baselines.load("fifo")), BEST: best[1]}
     makers |= {UNION: Rule, CONSTANTS: partial(same, rule)}
     play = partial(summaries, processes=processes)
@@ -120,7 +171,12 @@ def measured(name: str, windows: int, seed: int, ahead: int, redraws: int, proce
     if redraws and applicable(scenario, (TRUTH,)):
         luck = luck_of(costs(rule, loads, redraws, seed, processes))
         rows.append(Row(name, "luck split", "gain, standard error, with luck", len(loads), *luck))
-    return rows
+    return [row._replace(seed=seed) for row in rows]
+
+
+def is_small(loads: Sequence[Workload]) -> bool:
+    """Return whether all windows have few jobs, so that what is slow can be simulated as well."""
+    return max(len(load.table) for load in loads) <= SMALL
 
 
 def same(policy: Policy) -> Policy:
@@ -135,18 +191,29 @@ def rule_of(workload: str) -> Rule:
 
 
 def load_of(load: Workload) -> float:
-    """Return the offered load: requested GPUs x run time / (GPUs x time of arrivals); infinite if all come at once."""
-    table = load.table
-    span_s = table["submit_s"].max() - table["submit_s"].min()
+    """Return the offered load: requested GPUs x run time / (GPUs x time of arrivals); infinite if all come at once.
+
+    Jobs arrive in all days of a steady window, and in others from the first submission to the last.
+    """
+    table, scenario = load.table, load.scenario
+    days = scenario.warm_days + scenario.counted_days + scenario.after_days
+    span_s = (
+        table["submit_s"].max() - table["submit_s"].min() if scenario.steady_load is None else days * DAY_S
+    )
     gpu_s = float((table["num_gpus"] * table["duration_s"]).sum())
     return gpu_s / (load.cluster.num_gpus * span_s) if span_s > 0 else math.inf
 
 
-def best_published(workload: str, loads: Sequence[Workload], processes: int) -> tuple[str, Maker]:
-    """Return the name and maker of the policy with the lowest mean ratio to FIFO; those that fail are left out."""
+def best_published(workload: str, seed: int, processes: int) -> tuple[str, Maker]:
+    """Return the name and maker of the policy with the lowest mean ratio to FIFO on validation windows of a seed.
+
+    Policies that fail, and slow ones where windows are large, are left out.
+    """
+    loads = up_to(replace(named(workload), seed=seed), "validation", CHOOSING)
     makers: dict[str, Maker] = {}
     for name in baselines.quick_names():
-        if name in OURS or runner.is_oracle(name) or lever_off(name, loads):
+        slow = name in SLOW and not is_small(loads)
+        if name in OURS or slow or runner.is_oracle(name) or lever_off(name, loads):
             continue
         policy = baselines.load(name)
         makers[name] = partial(baselines.make, policy)
@@ -172,13 +239,14 @@ def row_of(workload: str, row: str, name: str, found: Mapping[str, pd.DataFrame]
     """Return a policy's row, on the windows that it was simulated on."""
     ours = found[row]
     control, best = (found[other][found[other]["window"].isin(ours["window"])] for other in (CONSTANTS, BEST))
-    to_best = [
+    ratio, seconds = compare(ours, control), pool(ours)
+    of_jct, of_slowdown = (
         compare(ours, best, number=number).ratio if number in ours else math.nan
         for number in ("mean_jct_s", "mean_slowdown")
-    ]
-    seconds, ratio = pool(ours), compare(ours, control)
+    )
     times = [float(seconds.get(each, math.nan)) for each in ("mean_jct_s", "mean_wait_s", "max_wait_s")]
-    return Row(workload, row, name, ratio.windows, ratio.ratio, ratio.low, ratio.high, *to_best, *times)
+    numbers = ratio.ratio, ratio.low, ratio.high, of_jct, of_slowdown, times[0], times[1], times[2]
+    return Row(workload, row, name, ratio.windows, *numbers)
 
 
 # The luck split.
@@ -246,7 +314,7 @@ def luck_of(found: np.ndarray) -> Luck:
 
 
 def room_table(rows: Sequence[Row]) -> list[str]:
-    """Return the lines of the table of ratios to the constants, a row per workload."""
+    """Return the lines of the table of ratios to the constants, a row per workload and seed."""
     lines = [
         f"| workload | load | {' | '.join(COLUMNS)} | luck split |",
         f"|---|{'---|' * (len(COLUMNS) + 2)}",
@@ -277,11 +345,12 @@ def text_of(row: Row | None, column: str) -> str:
 
 def floors_table(rows: Sequence[Row]) -> list[str]:
     """Return the lines of the table of floors and FIFO over the best published policy, in mean JCT and slowdown."""
-    names = [*FLOORS, "fifo"]
+    names = [*FLOORS, *HINTED, "fifo"]
     lines = [f"| workload | {' | '.join(names)} | waits in JCT |", f"|---|{'---|' * (len(names) + 1)}"]
     for workload, found in by_workload(rows):
         best = found[BEST]
-        cells = [f"{found[name].jct_to_best:.2f} / {found[name].slowdown_to_best:.1f}" for name in names]
+        rows_shown = [found.get(name) for name in names]
+        cells = [f"{row.jct_to_best:.2f} / {row.slowdown_to_best:.1f}" if row else "" for row in rows_shown]
         waits = best.mean_wait_s / best.mean_jct_s
         lines.append(f"| {workload} | {' | '.join(cells)} | {100 * waits:.0f} % |")
     return lines
@@ -305,16 +374,17 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
 
 
 def by_workload(rows: Sequence[Row]) -> Iterator[tuple[str, dict[str, Row]]]:
-    """Yield each workload with its rows by name."""
-    for workload in dict.fromkeys(row.workload for row in rows):
-        yield workload, {row.row: row for row in rows if row.workload == workload}
+    """Yield each workload and seed with its rows by name."""
+    for label in dict.fromkeys(row.label for row in rows):
+        yield label, {row.row: row for row in rows if row.label == label}
 
 
-def legend(rows: Sequence[Row], command: str) -> str:
+def legend(rows: Sequence[Row]) -> str:
     """Return the note below the tables."""
-    counts = ", ".join(f"{name} {found[CONSTANTS].windows}" for name, found in by_workload(rows))
+    counts = "; ".join(f"{label} {found[CONSTANTS].windows}" for label, found in by_workload(rows))
     return (
-        f"Made by `{command}`. Mean JCT / the constants', {ESTIMATOR}, with 95 % intervals; test windows: {counts}. "
+        f"Made by `python -m benchmarks.room`. Mean JCT / the constants', {ESTIMATOR}, with 95 % intervals; test "
+        f"windows: {counts}. "
         "Intervals over fewer than 20 windows are too narrow."
     )
 
@@ -327,11 +397,11 @@ def kept(root: Path) -> list[Row]:
     return [Row(*each) for each in pd.read_csv(file)[list(Row._fields)].itertuples(index=False)]
 
 
-def write(root: Path, rows: Sequence[Row], command: str) -> None:
+def write(root: Path, rows: Sequence[Row]) -> None:
     """Write docs/room.csv and the tables of docs/workloads.md."""
     pd.DataFrame(rows).to_csv(root / "docs" / f"{FILE}.csv", index=False)
     page = root / "docs" / "workloads.md"
-    fill(page, MARK, [*room_table(rows), "", legend(rows, command), "", *verdicts(rows)])
+    fill(page, MARK, [*room_table(rows), "", legend(rows), "", *verdicts(rows)])
     fill(page, MARK_FLOORS, floors_table(rows))
 
 
@@ -342,7 +412,13 @@ def main(args: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--workload", nargs="+", choices=known, default=known, help="default: all")
     parser.add_argument("--windows", type=int, default=12, help="test windows per workload")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the windows")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        nargs="+",
+        default=[0],
+        help="seeds of the windows, a row each; the first chooses the best published policy",
+    )
     parser.add_argument("--ahead", type=int, default=4, help="windows with look-ahead; 0 for none")
     parser.add_argument(
         "--redraws", type=int, default=4, help="draws of run times for the luck split; 0 for none"
@@ -355,15 +431,15 @@ def main(args: Sequence[str] | None = None) -> None:
         parser.error(
             "--redraws: half of the draws are for choosing, half for judging: expected 0 or at least 2"
         )
-    budget = chosen.windows, chosen.seed, chosen.ahead, chosen.redraws, chosen.processes
     rows = kept(chosen.root) if chosen.write else []
-    command = "python -m benchmarks.room" + (f" --seed {chosen.seed}" if chosen.seed else "")
     for name in chosen.workload:
-        found = measured(name, *budget)
-        rows = [row for row in rows if row.workload != name] + found
-        print("\n".join([*room_table(found), *floors_table(found), *verdicts(found)]), flush=True)
-        if chosen.write:
-            write(chosen.root, sorted(rows, key=lambda row: known.index(row.workload)), command)
+        best = best_published(name, chosen.seed[0], chosen.processes)
+        for seed in chosen.seed:
+            found = measured(name, best, chosen.windows, seed, chosen.ahead, chosen.redraws, chosen.processes)
+            rows = [row for row in rows if row.label != found[0].label] + found
+            print("\n".join([*room_table(found), *floors_table(found), *verdicts(found)]), flush=True)
+            if chosen.write:
+                write(chosen.root, sorted(rows, key=lambda row: (known.index(row.workload), row.seed)))
 
 
 if __name__ == "__main__":

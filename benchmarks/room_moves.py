@@ -4,7 +4,8 @@
 plays training windows by the constants of each workload, or by `union` where none were searched. At some decisions the
 moves listed are compared with the rule's own choice in imagined futures, which draw run times from their estimates and
 have no arrivals. The best of them, and another at random, are then made once in the true future of the window, after
-which the rule goes on to the end. All in job-seconds, without discount.
+which the rule goes on to the end. All in job-seconds, without discount. In steady windows the true gain is that of the
+jobs that count, which are the score, and the imagined gain that of all jobs present.
 
 A winner is a best move whose imagined gain exceeds two standard errors. Samples: how many futures show its gain to be
 above 0 by two standard errors, (2 x noise / gain)^2, true or imagined. The correlation is between the imagined and the
@@ -96,12 +97,14 @@ def own_move(env: MovesEnv) -> int:
 
 
 def to_the_end(env: MovesEnv) -> tuple[float, int]:
-    """Play the rule's own choices to the end; return the job-seconds of the episode and the number of steps."""
+    """Play the rule's own choices to the end; return the job-seconds of jobs that count, and the number of steps."""
     steps = 0
     while not env.batch.over[0]:
         env.step(own_move(env))
         steps += 1
-    return float(env.batch.states["present_seconds"][0]), steps
+    counted = env.workload.counted
+    jct_s = env.batch.states["finish_s"][0][: len(counted)] - env.workload.jobs["submit_s"]
+    return float(jct_s[counted].sum()), steps
 
 
 def tried_at(env: MovesEnv, own_s: float, futures: int, rng: np.random.Generator) -> Iterator[Tried]:

@@ -41,6 +41,8 @@ MEASURED = "measured"
 DROPPED = ("jobs larger than the cluster dropped: ", "CPU jobs taken out, since cpu_jobs is off: ")
 """Prefixes of the notes that `workloads._workload.prepare` makes on each window; other notes are on the whole trace."""
 
+WHOLE_LOG = "windows are of the whole log, so no policy may have been tuned or trained on any part of it"
+
 
 class Lever(NamedTuple):
     """A feature of a workload that some policies exploit.
@@ -137,7 +139,8 @@ def _extent(workloads: Sequence["Workload"]) -> str:
     )
     sizes = sorted({len(load.table) for load in workloads})
     size = " to ".join(f"{jobs:,}" for jobs in dict.fromkeys((sizes[0], sizes[-1])))
-    return f"{_counted(len(workloads), 'test window')} of {size} jobs {which}"
+    what = "window" if workloads[0].window.split == "all" else "test window"
+    return f"{_counted(len(workloads), what)} of {size} jobs {which}"
 
 
 def _physics(scenario: Scenario) -> str:
@@ -365,7 +368,7 @@ def _origins(table: pd.DataFrame, scenario: Scenario) -> dict[str, list[str]]:
 
 
 def trace_notes(workloads: Sequence["Workload"]) -> list[str]:
-    """Return the notes on the trace, each once, and the numbers of dropped jobs, summed over windows."""
+    """Return the notes on trace and windows, each once, and the numbers of dropped jobs, summed over windows."""
     notes = [note for load in workloads for note in load.table.attrs.get("notes", [])]
     of_trace = dict.fromkeys(note for note in notes if not note.startswith(DROPPED))
     counted = []
@@ -374,4 +377,5 @@ def trace_notes(workloads: Sequence["Workload"]) -> list[str]:
             int(note.removeprefix(prefix).replace(",", "")) for note in notes if note.startswith(prefix)
         ]
         counted += [f"{prefix}{sum(counts):,}"] if sum(counts) else []
-    return [f"Note: {note}." for note in (*of_trace, *counted)]
+    whole = [WHOLE_LOG] if workloads[0].window.split == "all" else []
+    return [f"Note: {note}." for note in (*of_trace, *counted, *whole)]

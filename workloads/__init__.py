@@ -27,6 +27,7 @@ from gpu_cluster_gym.workloads._windows import (
     ACCEPTED_RANGE,
     MAX_CANDIDATES,
     accepted,
+    of_whole_log,
     up_to,
     windows,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "make_scenario",
     "named",
     "names",
+    "of_whole_log",
     "prepare",
     "present",
     "refuse_contradictions",

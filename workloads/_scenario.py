@@ -59,6 +59,8 @@ MEMORY_ERROR = 0.025  # a line over batch sizes fits 38 measured models to 2.5 %
 PROPORTIONAL = "proportional"
 
 Split = Literal["train", "validation", "test"]
+WholeLog = Literal["all"]
+"""The split of windows of a whole log, for evaluation only: no learner or search accepts it."""
 
 
 def parts_of(physics: str) -> frozenset[str]:
@@ -119,7 +121,7 @@ def quotas_expected(quotas: str) -> str | None:
 class Window(NamedTuple):
     """A window: its split of the trace and its number there; `FULL_TRACE` for a full trace."""
 
-    split: Literal[Split, "whole"]
+    split: Literal[Split, WholeLog, "whole"]
     number: int
 
     def __str__(self) -> str:

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.traces import stream, unknown
-from gpu_cluster_gym.workloads._scenario import EXCLUSIVE, Scenario, Split, Window
+from gpu_cluster_gym.workloads._scenario import EXCLUSIVE, Scenario, Split, WholeLog, Window
 from gpu_cluster_gym.workloads._steady import cut, stretch_of
 from gpu_cluster_gym.workloads._workload import Workload, generate, prepare, read, with_physics
 
@@ -66,6 +67,21 @@ def up_to(scenario: Scenario, split: Split, count: int) -> list[Workload]:
     return found
 
 
+def of_whole_log(scenario: Scenario, count: int | None = None) -> list[Workload]:
+    """Return the accepted windows of a whole log, or the first `count`, all disjoint; ValueError if there are fewer.
+
+    For logs whose test part has too few windows. Nothing may be tuned or learned on such a log.
+    """
+    if not scenario.trace_file:
+        raise ValueError(
+            "windows of a whole log require a log (--trace-file): a generator has no last window"
+        )
+    found = list(islice(accepted(with_physics(scenario), "all", most=maxsize), count))
+    if len(found) < (count or 1):
+        raise ValueError(_too_few(len(found), scenario, "all", count or 1))
+    return found
+
+
 def _first(scenario: Scenario, split: Split, count: int) -> list[Workload]:
     scenario = with_physics(scenario)
     if split not in SHARES:
@@ -75,12 +91,13 @@ def _first(scenario: Scenario, split: Split, count: int) -> list[Workload]:
     return list(islice(accepted(scenario, split, most=count * MAX_CANDIDATES), count))
 
 
-def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
+def _too_few(found: int, scenario: Scenario, split: Split | WholeLog, count: int) -> str:
     """Return the message for too few windows, with its remedies."""
+    part = "log" if split == "all" else f"{split} part"
     if scenario.steady_load is not None:
         days = stretch_of(scenario).end_s / 86_400
         return (
-            f"only {found} of {count} steady windows of {days:g} days were found in the {split} part: ask for fewer, "
+            f"only {found} of {count} steady windows of {days:g} days were found in the {part}: ask for fewer, "
             "or for shorter ones (--warm-days, --counted-days, --after-days)"
         )
     scenario = with_physics(scenario)
@@ -92,15 +109,15 @@ def _too_few(found: int, scenario: Scenario, split: Split, count: int) -> str:
     if scenario.trace_file:
         submit_s = read(scenario)["submit_s"].to_numpy()
         begin, end = rows_of(submit_s, split)
-        after = f" after a gap of {gap_s(submit_s) / 86_400:.2g} days" * (split != "train")
+        after = f" after a gap of {gap_s(submit_s) / 86_400:.2g} days" * (split in ("validation", "test"))
         wanted += f", which has {max(0, end - begin):,} jobs{after}"
     return (
-        f"only {found} of {count} windows of {scenario.jobs} jobs were found in the {split} part{wanted}: "
+        f"only {found} of {count} windows of {scenario.jobs} jobs were found in the {part}{wanted}: "
         f"ask for fewer, for smaller ones (--jobs){instead}, or for the full trace (--full-trace)"
     )
 
 
-def accepted(scenario: Scenario, split: Split, *, most: int) -> Iterator[Workload]:
+def accepted(scenario: Scenario, split: Split | WholeLog, *, most: int) -> Iterator[Workload]:
     """Yield the accepted windows of a split in their fixed order, out of the first `most` candidates.
 
     Every steady window is accepted.
@@ -150,19 +167,20 @@ def jct_over_run_time(table: pd.DataFrame | None, scenario: Scenario) -> float:
 Make = Callable[[int], "pd.DataFrame | None"]
 
 
-def table_maker(scenario: Scenario, split: Split) -> Make:
+def table_maker(scenario: Scenario, split: Split | WholeLog) -> Make:
     """Return a function that makes the filled table of a numbered window, or None past the last."""
     scenario = with_physics(scenario)
     if scenario.trace_file:
         return _of_file(scenario, split)
+    assert split != "all", "a generator has no last window"
     return lambda number: generate(scenario, Window(split, number))
 
 
-def _of_file(scenario: Scenario, split: Split) -> Make:
+def _of_file(scenario: Scenario, split: Split | WholeLog) -> Make:
     """Return a function that cuts windows out of a trace file.
 
     Disjoint windows come first, in random order; then those that begin half a window later, and so on. Windows of the
-    test part are all disjoint, so that each counts as an independent sample.
+    test part, and of a whole log, are all disjoint, so that each counts as an independent sample.
     """
     table = read(scenario)
     if scenario.steady_load is not None:
@@ -171,7 +189,7 @@ def _of_file(scenario: Scenario, split: Split) -> Make:
     begin, end = rows_of(table["submit_s"].to_numpy(), split)
     rng = stream(scenario.seed, "order of windows", split)
     starts: list[int] = []
-    for offset in (0.0,) if split == "test" else (0.0, 0.5, 0.25, 0.75):
+    for offset in (0.0,) if split in ("test", "all") else (0.0, 0.5, 0.25, 0.75):
         grid = np.arange(begin + int(offset * scenario.jobs), end - scenario.jobs + 1, scenario.jobs)
         starts += rng.permutation(grid).tolist()
 
@@ -185,7 +203,7 @@ def _of_file(scenario: Scenario, split: Split) -> Make:
     return make
 
 
-def _starts_s(submit_s: np.ndarray, split: Split, length_s: float) -> list[float]:
+def _starts_s(submit_s: np.ndarray, split: Split | WholeLog, length_s: float) -> list[float]:
     """Return the times at which disjoint windows of this length begin in a part of a log."""
     begin, end = rows_of(submit_s, split)
     if begin >= end:
@@ -194,8 +212,10 @@ def _starts_s(submit_s: np.ndarray, split: Split, length_s: float) -> list[float
     return [float(submit_s[begin]) + number * length_s for number in range(count)]
 
 
-def rows_of(submit_s: np.ndarray, split: Split) -> tuple[int, int]:
+def rows_of(submit_s: np.ndarray, split: Split | WholeLog) -> tuple[int, int]:
     """Return the first row of a split and the row after its last; splits are `gap_s` apart."""
+    if split == "all":
+        return 0, len(submit_s)
     first, last = submit_s[0], submit_s[-1]
     low, high = (first + share * (last - first) for share in SHARES[split])
     if split != "train":
@@ -214,7 +234,7 @@ def list_file(scenario: Scenario) -> Path:
     return ACCEPTED / f"{scenario.trace_name}-{scenario.cluster_name}-{scenario.jobs}.csv"
 
 
-def listed_ratios(scenario: Scenario, split: Split) -> dict[int, float]:
+def listed_ratios(scenario: Scenario, split: Split | WholeLog) -> dict[int, float]:
     """Return mean JCT / mean run time by listed window; empty where the scenario changes jobs or arrivals."""
     usual = Scenario()
     changed = scenario.trace_file or any(

@@ -304,6 +304,19 @@ def test_without_out_every_run_has_a_new_folder(
     assert all(re.match(r"evaluate-\d{8}-\d{6}-[0-9a-f]{6}", folder.name) for folder in folders)
 
 
+def test_every_window_of_a_log_is_scored_with_a_note(command: Command, crowded: Path, tmp_path: Path) -> None:
+    few = ("--cluster", "2x2", "--jobs", 40, "--all-windows", "--no-floors", "--out", tmp_path / "out")
+    code, summary, _ = command("--policy", "fifo", "--trace-file", crowded, "--split", "all", *few)
+    assert code == 0
+    said = " ".join(summary.split())
+    assert "30 windows of 40 jobs without a filter" in said
+    assert (
+        "windows are of the whole log, so no policy may have been tuned or trained on any part of it" in said
+    )
+    jobs = pd.read_csv(tmp_path / "out" / "fifo" / "jobs.csv", dtype={"job_id": str})
+    assert sorted(jobs["job_id"]) == pd.read_csv(crowded)["job_id"].tolist()
+
+
 def test_a_csv_without_a_cluster_is_simulated_on_8x8_with_a_note(
     command: Command, tiny: Path, tmp_path: Path
 ) -> None:

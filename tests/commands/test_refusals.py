@@ -58,6 +58,12 @@ from tests.conftest import ROOT
             ("--policy", "fifo", "--full-trace", "--trace-file", "a.csv", "--windows", "2"),
             ("one episode: drop it or --windows",),
         ),
+        (("--policy", "fifo", "--split", "all"), ("--split all requires --policy and --trace-file",)),
+        (
+            ("--policy", "fifo", "--split", "all", "--full-trace", "--trace-file", "a.csv"),
+            ("without --protocol, --audit or --full-trace",),
+        ),
+        (("--policy", "fifo", "--split", "train"), ("--split 'train'", "test")),
         (("--paper", "xoin"), ("no paper 'xoin' among", "did you mean 'xion'")),
         (("--paper", "xion", "--cluster", "8x8", "--tick", "9"), ("drop --cluster, --tick",)),
         (("--paper", "xion", "--windows", "0"), ("--windows 0", "at least 1")),

@@ -10,10 +10,13 @@ from benchmarks import room, room_moves
 from benchmarks.room import Luck, Row
 from benchmarks.room_moves import Tried
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.envs.floors import FLOORS
+from gpu_cluster_gym.envs.agent_policy import PlainAgent
+from gpu_cluster_gym.envs.floors import FLOORS, FirstLegal
 from gpu_cluster_gym.envs.moves import MovesEnv
 from gpu_cluster_gym.evaluation import runner
+from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.workloads import named, windows
+from gpu_cluster_gym.workloads._steady import TOLERANCE
 from tests.conftest import ROOT
 
 
@@ -71,7 +74,32 @@ def test_tables_have_a_row_per_workload() -> None:
     assert line.startswith("| w | 0.80 | 1.500 (1.400-1.600) |")
     assert "srtf: 1.200 (1.100-1.300)" in line
     assert "+1.0 % (se 0.4; 10.0 with luck)" in line
-    assert room.floors_table(found)[2] == "| w | 1.25 / 2.0 | 1.25 / 2.0 | 1.25 / 2.0 | 25 % |"
+    assert room.floors_table(found)[2] == "| w | 1.25 / 2.0 | 1.25 / 2.0 |  |  | 1.25 / 2.0 | 25 % |"
+
+
+def test_a_second_seed_has_a_row_of_its_own() -> None:
+    found = rows((0.9, 0.85, 0.94), (0.01, 0.004, 0.1))
+    both = [*found, *(row._replace(seed=1) for row in found)]
+    starts = [line.split(" | ")[0] for line in room.room_table(both)[2:]]
+    assert starts == ["| w", "| w, seed 1"]
+    assert "windows: w 9; w, seed 1 9." in room.legend(both)
+
+
+def test_the_load_of_a_steady_window_is_the_stated_one() -> None:
+    """Over all its days, and not only over the time between the first and the last submission."""
+    few = replace(named("quick"), warm_days=0.25, counted_days=0.25, after_days=0.5, cluster="1x8")
+    (load,) = windows(few, "test", 1)
+    assert room.load_of(load) == pytest.approx(1.0, abs=TOLERANCE)
+
+
+def test_floors_with_hints_act_where_a_rule_chooses_the_victims() -> None:
+    """As an agent of that environment that is asked move by move, which is another implementation."""
+    (load,) = windows(replace(named("philly_backlog"), all_windows=True, jobs=60, cluster="2x8"), "test", 1)
+    asked = PlainAgent(lambda observation, legal: legal.argmax(), hints=True, victims_by="rule")
+    by_moves = load.results(run(asked, load.episode()))
+    floor = load.results(run(room.HintedFirst(), load.episode()))
+    assert floor["finish_s"].tolist() == by_moves["finish_s"].tolist()
+    assert floor["jct_s"].mean() < load.results(run(FirstLegal(), load.episode()))["jct_s"].mean()
 
 
 def test_the_page_has_the_kept_numbers() -> None:
@@ -118,6 +146,16 @@ def test_moves_are_tried_in_imagined_futures_and_in_the_true_one() -> None:
     jct_s = env.results()["jct_s"]
     assert own_s == pytest.approx(jct_s.sum())
     assert steps > 8
+
+
+def test_true_gains_are_those_of_the_jobs_that_count() -> None:
+    """The results of a steady window have these alone; their JCT is less than the time of all jobs in the cluster."""
+    days = {"warm_days": 0.25, "counted_days": 0.25, "after_days": 0.25, "cluster": "1x8"}
+    env = MovesEnv(days, workload="quick", count=1)
+    env.reset()
+    own_s, _ = room_moves.to_the_end(env)
+    assert own_s == pytest.approx(env.results()["jct_s"].sum())
+    assert own_s < env.batch.states["present_seconds"][0]
 
 
 def test_a_winner_is_certain_in_imagined_futures() -> None:

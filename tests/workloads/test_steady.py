@@ -22,6 +22,7 @@ from gpu_cluster_gym.workloads import (
     loads,
     make_scenario,
     named,
+    of_whole_log,
     windows,
 )
 from gpu_cluster_gym.workloads._steady import BEFORE, DAY_S, batches, load_of, stretch_of, thinned
@@ -212,6 +213,15 @@ def test_a_log_is_cut_into_disjoint_windows(of_log: Scenario) -> None:
     ids = [set(each.table["job_id"]) for each in found]
     assert min(map(len, ids)) > 10
     assert not ids[0] & ids[1]
+
+
+def test_a_whole_log_has_its_steady_windows_one_after_another(of_log: Scenario) -> None:
+    """Two days each from the first submission on, without gaps between parts."""
+    table = tiny.month()
+    two_days = ((table["submit_s"] - table["submit_s"].iloc[0]) // (2 * DAY_S)).astype(int)
+    number = dict(zip(table["job_id"], two_days, strict=True))
+    found = of_whole_log(replace(of_log, steady_load=2.0), 8)
+    assert [{number[job] for job in each.table["job_id"]} for each in found] == [{k} for k in range(8)]
 
 
 def test_a_log_with_too_little_work_is_refused(of_log: Scenario) -> None:

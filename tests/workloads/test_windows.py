@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpu_cluster_gym.evaluation.search import check_split
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
-from gpu_cluster_gym.workloads import ACCEPTED_RANGE, Scenario, Split, Workload, up_to, windows
+from gpu_cluster_gym.workloads import ACCEPTED_RANGE, Scenario, Split, Workload, of_whole_log, up_to, windows
 from gpu_cluster_gym.workloads import _windows as chosen
 from gpu_cluster_gym.workloads._windows import GAP_S, listed_ratios, rows_of, write_list
 from tests.cases import tiny
@@ -111,6 +112,30 @@ def test_test_windows_never_share_a_job(month: Scenario) -> None:
     assert names(up_to(every, "test", most + 1)) == found
     assert names(up_to(every, "test", 2)) == found[:2]
     assert len({job for rows in found for job in rows}) == most * month.jobs
+
+
+def test_every_window_of_a_log_is_one_of_its_disjoint_windows(month: Scenario) -> None:
+    """In any order, without gaps between parts; the jobs after the last whole window are left over."""
+    every = replace(month, all_windows=True)
+    found = of_whole_log(every)
+    ids = tiny.month()["job_id"].tolist()
+    whole = [ids[first : first + every.jobs] for first in range(0, len(ids) - every.jobs + 1, every.jobs)]
+    assert sorted(names(found)) == sorted(whole)
+    assert {load.window.split for load in found} == {"all"}
+    assert names(of_whole_log(every, 3)) == names(found)[:3]
+    with pytest.raises(
+        ValueError, match=f"only {len(found)} of 99 windows of 32 jobs were found in the log,"
+    ):
+        of_whole_log(every, 99)
+
+
+def test_the_windows_of_a_whole_log_are_for_evaluation_alone(month: Scenario, generated: Scenario) -> None:
+    with pytest.raises(ValueError, match="a generator has no last window"):
+        of_whole_log(generated)
+    with pytest.raises(ValueError, match="no split 'all'"):
+        windows(month, "all", 1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expects windows of the train split"):
+        check_split(of_whole_log(replace(month, all_windows=True), 1), "train")
 
 
 def test_windows_are_accepted_by_their_mean_jct_over_mean_run_time(month: Scenario) -> None:
