@@ -22,7 +22,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 from gpu_cluster_gym.agents import integrity
 from gpu_cluster_gym.agents.ppo import TwoPhases
-from gpu_cluster_gym.agents.training import SteerTraining, Training
+from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 from gpu_cluster_gym.agents.warm_start import SearchFirst
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
@@ -36,6 +36,8 @@ Values = dict[str, Any]
 
 def why_not(training: Training) -> str | None:
     """Return the reason why a training run cannot be resumed, as a sentence; None where it can."""
+    if isinstance(training, PlainTraining):
+        return None
     if not isinstance(training, SteerTraining):
         return f"a run with --action {training.action} cannot be resumed yet: train it again"
     if training.algorithm != "ppo":
@@ -138,6 +140,7 @@ class Resumption:
         values = {
             "steps": model.num_timesteps,
             "updates": model._n_updates,
+            "counters": {name: getattr(model, name) for name in model.counters},
             "remaining": model._current_progress_remaining,
             "random": random.getstate(),
             "numpy": [kind, *rest],
@@ -166,6 +169,8 @@ class Resumption:
         optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
         model.num_timesteps = model._num_timesteps_at_start = values["steps"]
         model._n_updates, model._current_progress_remaining = values["updates"], values["remaining"]
+        for name, value in values["counters"].items():
+            setattr(model, name, value)
         if isinstance(model, SearchFirst):
             search = values["search"]
             model._best[:], model._ppo_started = arrays["search/best"], search["ppo_started"]
@@ -198,9 +203,10 @@ class Resumption:
 def parts_of(env: VecEnv) -> Iterator[tuple[VecMonitor, GPUClusterVectorEnv]]:
     """Yield the monitor and the vector environment of each batch."""
     for part in getattr(env, "parts", (env,)):
+        envs = part.unwrapped
         assert isinstance(part, VecMonitor)
-        assert isinstance(part.venv, ClusterVecEnv)
-        yield part, part.venv.env
+        assert isinstance(envs, ClusterVecEnv)
+        yield part, envs.env
 
 
 def arrays_of(envs: GPUClusterVectorEnv) -> Arrays:
@@ -215,14 +221,16 @@ def arrays_of(envs: GPUClusterVectorEnv) -> Arrays:
 
 
 def put_arrays(envs: GPUClusterVectorEnv, saved: Arrays) -> None:
-    """Set the arrays of a batch to packed ones; ValueError where their sizes differ."""
+    """Set the arrays of a batch to packed ones, in place; ValueError where their sizes differ."""
     batch: Any = envs.batch
+    for e, window in enumerate(unpacked(saved["window"], batch.window).tolist()):
+        batch.begin(e, window)  # records of a single environment are sized for its window
     for name, own in arrays_of(envs).items():
         if name.startswith("_times/"):
             left = zlib.decompress(saved[name].tobytes())
             batch._times[int(name.removeprefix("_times/"))] = np.frombuffer(left).copy()
         else:
-            setattr(batch, name, unpacked(saved[name], own))
+            own.view(np.uint8)[:] = unpacked(saved[name], own).view(np.uint8)  # the padding of records too
 
 
 def packed(array: np.ndarray) -> np.ndarray:
