@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from gpu_cluster_gym.agents.callbacks import CURVE
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
 from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.provenance import ROOT
+from tests.cases.bad_input import BAD_CSV
 
 FLIPS = 300
 
@@ -239,20 +241,18 @@ def results_apart(whole: Path, other: Path) -> list[str]:
     ]
 
 
-HOSTILE = ROOT.parent / "shared" / "faults" / "trust" / "traces"
 MOST_S, MOST_KIB = 2.0, 500 * 1024
 
 
-def hostile_traces(folder: Path = HOSTILE) -> Iterator[Figure]:
+def hostile_traces(folder: Path | None = None) -> Iterator[Figure]:
     """Evaluate a policy on each file of a folder; wrong is a traceback, another exit code, two seconds or 500 MB more.
 
     The time is processor time beyond that of a sound trace, most of which is spent on starting Python.
+
+    folder: default: the invalid files of the tests.
     """
-    if not folder.is_dir():
-        yield Figure(f"hostile traces: not tried, since there is no folder {folder}", 0, 0)
-        return
-    files = sorted(folder.glob("*"))
     with tempfile.TemporaryDirectory() as out:
+        files = sorted(folder.iterdir()) if folder else refused_by_tests(Path(out))
         sound = Path(out) / "sound.csv"
         sound.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,60\n", encoding="utf-8")
         whole = [evaluated(sound, Path(out) / f"{k}") for k in range(2)]
@@ -268,22 +268,22 @@ def hostile_traces(folder: Path = HOSTILE) -> Iterator[Figure]:
     yield figure("hostile traces that end in no sentence, or too late", faults)
 
 
+def refused_by_tests(folder: Path) -> list[Path]:
+    """Write the invalid files of the tests; return them."""
+    files = []
+    for number, bad in enumerate(BAD_CSV):
+        files.append(folder / f"{number}-{bad.name}")
+        files[-1].write_bytes(bad.content)
+    return files
+
+
 def evaluated(file: Path, out: Path) -> tuple[subprocess.CompletedProcess[str], float, int]:
     """Evaluate FIFO on a file; return the process, its processor time in s, and its peak memory in KiB."""
     code = "import resource, sys, subprocess; done = subprocess.run(sys.argv[1:]); "
     code += "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
     code += "print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr); sys.exit(done.returncode)"
-    flags = (
-        "--policy",
-        "fifo",
-        "--full-trace",
-        "--cluster",
-        "1x4",
-        "--trace-file",
-        str(file),
-        "--out",
-        str(out),
-    )
+    flags = ("--policy", "fifo", "--full-trace", "--cluster", "1x4")
+    flags += ("--trace-file", str(file), "--out", str(out))
     command = [sys.executable, "-c", code, sys.executable, "evaluate.py", *flags]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     spent_s, kib = done.stderr.splitlines()[-1].split()
@@ -412,6 +412,9 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the attacks and print a line for each figure; return 1 where something went wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", default=",".join(ATTACKS), help="names of attacks, joined by commas")
+    parser.add_argument(
+        "--traces", type=Path, metavar="FOLDER", help="hostile traces; default: those of the tests"
+    )
     parser.add_argument("--list", action="store_true", help="names of all attacks")
     chosen = parser.parse_args(args)
     if chosen.list:
@@ -419,10 +422,11 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     if unknown := sorted(set(chosen.rows.split(",")) - set(ATTACKS)):
         parser.error(f"--rows {unknown[0]}: expected {', '.join(ATTACKS)}")
+    attacks = ATTACKS | {"hostile_traces": partial(hostile_traces, chosen.traces)}
     wrong = 0
     for name in chosen.rows.split(","):
         began = time.perf_counter()
-        for found in ATTACKS[name]():
+        for found in attacks[name]():
             wrong += found.wrong
             print(found, flush=True)
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
