@@ -6,7 +6,9 @@ and the lengths of the curves at that moment. The search by CMA-ES is replayed f
 """
 
 import json
+import math
 import random
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +32,8 @@ from gpu_cluster_gym.evaluation.run_folder import RESUMABLE
 
 STATE = f"state{integrity.WEIGHTS_SUFFIX}"
 CURVES = "events.out.tfevents.*"
+SHARE = 0.05
+"""Share of the time of training that may be spent on writing states; the first is always written."""
 Arrays = dict[str, np.ndarray]
 Values = dict[str, Any]
 
@@ -64,7 +68,7 @@ def note_finished(out: Path) -> None:
 
 
 class Resumption:
-    """Saves the state of an algorithm before each rollout; where it resumes, it first restores the last one."""
+    """Saves the state of an algorithm between rollouts; where it resumes, it first restores the last one."""
 
     def __init__(self, model: TwoPhases, out: Path, *, resume: bool) -> None:
         """Read the last state, if the training is resumed, and cut the curves to it.
@@ -72,7 +76,7 @@ class Resumption:
         model: algorithm with its environments.
         out: folder of the training.
         """
-        self._model, self._out = model, out
+        self._model, self._out, self._next_s = model, out, -math.inf
         self._last = _read(out) if resume and saved(out) else None
         if resume:
             self._cut_curves()
@@ -88,12 +92,15 @@ class Resumption:
         return self._last is not None
 
     def between_rollouts(self) -> None:
-        """Restore the last state, once; otherwise save the current one."""
+        """Restore the last state, once; otherwise save the current one, where that is due."""
+        began_s = time.monotonic()
         if self._last:
             self._restore(*self._last)
             self._last = None
-        else:
+        elif began_s >= self._next_s:
             _write(self._out, *self._state())
+            ended_s = time.monotonic()
+            self._next_s = ended_s + (ended_s - began_s) * (1 / SHARE - 1)
 
     def _cut_curves(self) -> None:
         """Cut the curves of the folder to their lengths in the last state; delete the curves that began later."""

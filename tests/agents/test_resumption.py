@@ -42,6 +42,12 @@ KINDS: dict[str, Training] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save a state before each rollout."""
+    monkeypatch.setattr(resumption, "SHARE", 1.0)
+
+
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     return crowded(tmp_path_factory.mktemp("crowd"))
@@ -135,6 +141,33 @@ def test_a_run_that_is_killed_again_and_again_comes_to_the_same_end(
     learn(scenario, training, tmp_path, resume=True)
     assert files(tmp_path) == files(out)
     assert curves(tmp_path) == curves(out)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_states_take_a_small_share_of_the_time(
+    from_random: tuple[Training, Path], scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where writing must take next to no time, the first state is the only one, and the run is repeated from it."""
+    training, out = from_random
+    monkeypatch.setattr(resumption, "SHARE", 1e-9)
+    written: list[int] = []
+    monkeypatch.setattr(resumption, "_write", noting(resumption._write, written))
+    with pytest.raises(KilledError):
+        learn(scenario, training, tmp_path, stepped=until(round(0.6 * training.total_timesteps)))
+    assert written == [0]
+    scramble()
+    learn(scenario, training, tmp_path, resume=True)
+    assert files(tmp_path) == files(out)
+
+
+def noting(write: Callable[..., None], steps: list[int]) -> Callable[..., None]:
+    """Return `_write`, which notes the steps of a state."""
+
+    def noted(out: Path, arrays: resumption.Arrays, values: resumption.Values) -> None:
+        steps.append(values.get("steps", -1))
+        write(out, arrays, values)
+
+    return noted
 
 
 @pytest.fixture(scope="module")
