@@ -103,10 +103,10 @@ def signals(
         yield figure(f"{name}: {action} runs not ended, or orphans left", faults)
 
 
-def resumes(runs: int = 5, kills: int = 4, actions: Sequence[str] = tuple(TRAININGS)) -> Iterator[Figure]:
-    """Kill training runs at random moments, `kills` times each, and resume them; wrong are runs that then differ.
+def resumes(kills: int = 20, actions: Sequence[str] = tuple(TRAININGS)) -> Iterator[Figure]:
+    """Kill training runs at random moments until they end by themselves; wrong are runs that then differ.
 
-    The figure counts the kills before the end of a run, and those after which there was a state to continue from.
+    kills: number of kills for each action kind. The figure also has how many of them left a state to continue from.
     """
     rng = np.random.default_rng(2)
     for action in actions:
@@ -115,11 +115,12 @@ def resumes(runs: int = 5, kills: int = 4, actions: Sequence[str] = tuple(TRAINI
             began = time.monotonic()
             finish([*TRAININGS[action], "--out", str(whole)])
             length_s = time.monotonic() - began
-            faults, moments, continued = [], 0, 0
-            for number in range(runs):
-                out = Path(folder) / f"killed-{number}"
+            faults: list[str] = []
+            moments = continued = 0
+            while moments < kills:
+                out = Path(folder) / f"killed-{len(faults)}"
                 flags: tuple[str, ...] = (*TRAININGS[action], "--out", str(out))
-                for _ in range(kills):
+                while run_folder.status_of(out) != "finished" and moments < kills:
                     with started(out, *flags) as run:
                         with suppress(subprocess.TimeoutExpired):
                             run.wait(float(rng.uniform(0, length_s)))
@@ -129,9 +130,7 @@ def resumes(runs: int = 5, kills: int = 4, actions: Sequence[str] = tuple(TRAINI
                 if run_folder.status_of(out) != "finished":
                     finish(flags)
                 faults.append(", ".join(apart(whole, out)))
-        yield figure(
-            f"resumed {action} runs that differ, after {moments} kills, {continued} with a state", faults
-        )
+        yield figure(f"{action} runs that differ after {moments} kills, {continued} with a state", faults)
 
 
 def resuming(out: Path) -> tuple[str, ...]:
@@ -291,13 +290,16 @@ def evaluated(file: Path, out: Path) -> tuple[subprocess.CompletedProcess[str], 
 
 
 def fault_of(done: subprocess.CompletedProcess[str]) -> str:
-    """Return what is wrong with a command's end: it must print a table, or one sentence and exit with 2."""
+    """Return what is wrong with a command's end: it must print a table, or one sentence and exit with 2.
+
+    A sentence may end in an indented list, such as the jobs that do not fit.
+    """
     said = done.stderr.splitlines()[:-1]
     if "Traceback" in done.stderr:
         return f"a traceback: {said[-1]}"
     if done.returncode not in (0, 2):
         return f"exit code {done.returncode}"
-    if done.returncode == 2 and len(said) != 1:
+    if done.returncode == 2 and sum(not line.startswith("  ") for line in said) != 1:
         return f"{len(said)} lines: {' / '.join(said)[:200]}"
     if done.returncode == 0 and "fifo" not in done.stdout:
         return "no table"
