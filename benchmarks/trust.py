@@ -282,8 +282,8 @@ def evaluated(file: Path, out: Path) -> tuple[subprocess.CompletedProcess[str], 
     code += "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
     code += "print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr); sys.exit(done.returncode)"
     flags = ("--policy", "fifo", "--full-trace", "--cluster", "1x4")
-    flags += ("--trace-file", str(file), "--out", str(out))
-    command = [sys.executable, "-c", code, sys.executable, "evaluate.py", *flags]
+    places = ("--trace-file", str(file), "--out", str(out))
+    command = [sys.executable, "-c", code, sys.executable, "evaluate.py", *flags, *places]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     spent_s, kib = done.stderr.splitlines()[-1].split()
     return done, float(spent_s), int(kib)

@@ -178,7 +178,7 @@ def test_a_journal_unpickles_nothing(tmp_path: Path) -> None:
     kept, canary = Journal(tmp_path), tmp_path / "ran"
     kept.write("fifo", 0, [])
     file = kept.file("fifo", 0)
-    np.savez(file, **{journal.ABOUT: np.array([Canary(canary)], object)})
+    np.savez(file, allow_pickle=True, **{journal.ABOUT: np.array([Canary(canary)], object)})
     with pytest.raises(ValueError, match=rf"{file.name} is damaged"):
         kept.read("fifo", 0)
     assert not canary.exists()
