@@ -44,6 +44,7 @@ nightly: $(installed)
 	$(python) -m benchmarks.per_window
 	$(python) -m benchmarks.frozen_runs
 	$(python) -m benchmarks.mutants
+	$(python) -m benchmarks.trust
 
 docs: $(installed_docs)
 	NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs --quiet build --strict

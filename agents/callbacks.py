@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,14 @@ import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.logger import HParam, Image, KVWriter, Logger, TensorBoardOutputFormat
+from stable_baselines3.common.logger import (
+    HParam,
+    Image,
+    KVWriter,
+    Logger,
+    TensorBoardOutputFormat,
+    configure,
+)
 from torch.utils.tensorboard import SummaryWriter
 
 from gpu_cluster_gym import baselines
@@ -29,6 +37,7 @@ from gpu_cluster_gym.agents.validation import START, Score, Validation
 from gpu_cluster_gym.agents.warm_start import SearchFirst
 from gpu_cluster_gym.envs.windows import shared_windows
 from gpu_cluster_gym.evaluation import record
+from gpu_cluster_gym.evaluation.command import FULL
 from gpu_cluster_gym.evaluation.plot import figures, run_tables
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, pixels, style
 from gpu_cluster_gym.evaluation.provenance import commit
@@ -243,6 +252,33 @@ CHARTS = {
 DPI = 200  # a column of a paper, 3.33 inches wide, as 666 pixels
 AGENT = "agent"
 MAX_BARS = 60_000  # more than a validation window has
+
+
+@contextmanager
+def logged(out: Path, trackers: Sequence[KVWriter]) -> Iterator[Logger]:
+    """Open a logger for TensorBoard and trackers, and close it at the end.
+
+    TensorBoard writes in a thread. On a full disk its error is raised here, by the next record, so that the thread
+    prints no traceback of its own.
+    """
+    usual, full = threading.excepthook, False
+
+    def excepthook(failed: threading.ExceptHookArgs) -> None:
+        if not (isinstance(failed.exc_value, OSError) and failed.exc_value.errno in FULL):
+            usual(failed)
+
+    threading.excepthook = excepthook
+    try:
+        logger = configure(str(out), ["tensorboard"])
+        logger.output_formats += trackers
+        yield logger
+        logger.close()
+    except OSError as error:
+        full = error.errno in FULL
+        raise
+    finally:
+        if not full:  # else the thread may fail after this
+            threading.excepthook = usual
 
 
 def describe_run(logger: Logger, learner: Learner) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 from stable_baselines3.common.callbacks import CallbackList
-from stable_baselines3.common.logger import configure
 
 from gpu_cluster_gym.agents.callbacks import (
     Curves,
@@ -15,6 +14,7 @@ from gpu_cluster_gym.agents.callbacks import (
     Validated,
     Validator,
     choices_of,
+    logged,
     tracked,
 )
 from gpu_cluster_gym.agents.initialization import resolved
@@ -58,21 +58,19 @@ def learn(
         return out / BEST
     torch.set_num_threads(1)  # the network is too small for more threads to pay off
     learner = learner_of(scenario, training, threads)
-    with tracked(track, out, choices_of(learner)) as writers:
+    with tracked(track, out, choices_of(learner)) as trackers:
         validation = Validation(learner)
         model, resumption = learner.model(), None
         if isinstance(model, TwoPhases) and not why_not(learner.training):
             resumption = Resumption(model, out, resume=resume)
-        logger = configure(str(out), ["tensorboard"])
-        logger.output_formats += writers
-        model.set_logger(logger)
         resumes = bool(resumption and resumption.resumes)
         validator = Validator(learner, validation, out, validated, resumes=resumes)
         if resumption:
             resumption.begin(validator)
         callbacks = [Curves(learner), Ticker(stepped), validator]
-        model.learn(learner.training.total_timesteps, CallbackList(callbacks))
-        logger.close()
+        with logged(out, trackers) as logger:
+            model.set_logger(logger)
+            model.learn(learner.training.total_timesteps, CallbackList(callbacks))
     if resumption:
         note_finished(out)
     return out / BEST

@@ -113,7 +113,10 @@ class TwoPhases(PPO):
     """PPO after another phase, with the same network, environments, curves and callbacks; PPO alone without one.
 
     between_rollouts: called before each rollout, when the update after the last one is complete.
+    counters: attributes of a subclass that decide what comes next, which a resumed run restores.
     """
+
+    counters: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, first: int = 0, **kwargs: Any) -> None:
         """Take the arguments of PPO, and the steps of the first phase."""

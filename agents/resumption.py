@@ -6,7 +6,9 @@ and the lengths of the curves at that moment. The search by CMA-ES is replayed f
 """
 
 import json
+import math
 import random
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +24,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 from gpu_cluster_gym.agents import integrity
 from gpu_cluster_gym.agents.ppo import TwoPhases
-from gpu_cluster_gym.agents.training import SteerTraining, Training
+from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 from gpu_cluster_gym.agents.warm_start import SearchFirst
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
@@ -30,12 +32,16 @@ from gpu_cluster_gym.evaluation.run_folder import RESUMABLE
 
 STATE = f"state{integrity.WEIGHTS_SUFFIX}"
 CURVES = "events.out.tfevents.*"
+SHARE = 0.05
+"""Share of the time of training that may be spent on writing states; the first is always written."""
 Arrays = dict[str, np.ndarray]
 Values = dict[str, Any]
 
 
 def why_not(training: Training) -> str | None:
     """Return the reason why a training run cannot be resumed, as a sentence; None where it can."""
+    if isinstance(training, PlainTraining):
+        return None
     if not isinstance(training, SteerTraining):
         return f"a run with --action {training.action} cannot be resumed yet: train it again"
     if training.algorithm != "ppo":
@@ -62,7 +68,7 @@ def note_finished(out: Path) -> None:
 
 
 class Resumption:
-    """Saves the state of an algorithm before each rollout; where it resumes, it first restores the last one."""
+    """Saves the state of an algorithm between rollouts; where it resumes, it first restores the last one."""
 
     def __init__(self, model: TwoPhases, out: Path, *, resume: bool) -> None:
         """Read the last state, if the training is resumed, and cut the curves to it.
@@ -70,7 +76,7 @@ class Resumption:
         model: algorithm with its environments.
         out: folder of the training.
         """
-        self._model, self._out = model, out
+        self._model, self._out, self._next_s = model, out, -math.inf
         self._last = _read(out) if resume and saved(out) else None
         if resume:
             self._cut_curves()
@@ -86,12 +92,15 @@ class Resumption:
         return self._last is not None
 
     def between_rollouts(self) -> None:
-        """Restore the last state, once; otherwise save the current one."""
+        """Restore the last state, once; otherwise save the current one, where that is due."""
+        began_s = time.monotonic()
         if self._last:
             self._restore(*self._last)
             self._last = None
-        else:
+        elif began_s >= self._next_s:
             _write(self._out, *self._state())
+            ended_s = time.monotonic()
+            self._next_s = ended_s + (ended_s - began_s) * (1 / SHARE - 1)
 
     def _cut_curves(self) -> None:
         """Cut the curves of the folder to their lengths in the last state; delete the curves that began later."""
@@ -138,6 +147,7 @@ class Resumption:
         values = {
             "steps": model.num_timesteps,
             "updates": model._n_updates,
+            "counters": {name: getattr(model, name) for name in model.counters},
             "remaining": model._current_progress_remaining,
             "random": random.getstate(),
             "numpy": [kind, *rest],
@@ -166,6 +176,8 @@ class Resumption:
         optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
         model.num_timesteps = model._num_timesteps_at_start = values["steps"]
         model._n_updates, model._current_progress_remaining = values["updates"], values["remaining"]
+        for name, value in values["counters"].items():
+            setattr(model, name, value)
         if isinstance(model, SearchFirst):
             search = values["search"]
             model._best[:], model._ppo_started = arrays["search/best"], search["ppo_started"]
@@ -198,9 +210,10 @@ class Resumption:
 def parts_of(env: VecEnv) -> Iterator[tuple[VecMonitor, GPUClusterVectorEnv]]:
     """Yield the monitor and the vector environment of each batch."""
     for part in getattr(env, "parts", (env,)):
+        envs = part.unwrapped
         assert isinstance(part, VecMonitor)
-        assert isinstance(part.venv, ClusterVecEnv)
-        yield part, part.venv.env
+        assert isinstance(envs, ClusterVecEnv)
+        yield part, envs.env
 
 
 def arrays_of(envs: GPUClusterVectorEnv) -> Arrays:
@@ -215,14 +228,16 @@ def arrays_of(envs: GPUClusterVectorEnv) -> Arrays:
 
 
 def put_arrays(envs: GPUClusterVectorEnv, saved: Arrays) -> None:
-    """Set the arrays of a batch to packed ones; ValueError where their sizes differ."""
+    """Set the arrays of a batch to packed ones, in place; ValueError where their sizes differ."""
     batch: Any = envs.batch
+    for e, window in enumerate(unpacked(saved["window"], batch.window).tolist()):
+        batch.begin(e, window)  # records of a single environment are sized for its window
     for name, own in arrays_of(envs).items():
         if name.startswith("_times/"):
             left = zlib.decompress(saved[name].tobytes())
             batch._times[int(name.removeprefix("_times/"))] = np.frombuffer(left).copy()
         else:
-            setattr(batch, name, unpacked(saved[name], own))
+            own.view(np.uint8)[:] = unpacked(saved[name], own).view(np.uint8)  # the padding of records too
 
 
 def packed(array: np.ndarray) -> np.ndarray:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 from torch import Tensor
 
 from gpu_cluster_gym.agents.networks import ScoringPolicy
+from gpu_cluster_gym.agents.ppo import TwoPhases
 from gpu_cluster_gym.agents.set_network import SetNetwork
 
 JOBS = 16.0
@@ -73,7 +73,7 @@ class TimedBuffer(RolloutBuffer):
         return found
 
 
-class TimedPPO(PPO):
+class TimedPPO(TwoPhases):
     """PPO of Stable-Baselines3 on a `TimedBuffer`, whose actor learns after the first rollouts.
 
     critic_first: number of rollouts from which only the critic learns.
@@ -82,6 +82,7 @@ class TimedPPO(PPO):
 
     rollout_buffer: TimedBuffer
     policy: ScoringPolicy
+    counters = ("rollouts",)
 
     def __init__(
         self, *args: Any, critic_first: int = 0, without_arrivals: bool = True, **kwargs: Any

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,8 @@ from typing import Literal
 from benchmarks.mutants_list import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT_S = 300.0
+SLOWER, MORE_S = 5.0, 60.0
+"""Times the duration of tests without a fault, and s beyond, after which tests do not end."""
 SKIPPED = shutil.ignore_patterns(
     ".git", ".venv", ".cache", ".*_cache", ".hypothesis", "__pycache__", "runs", "site"
 )
@@ -42,39 +44,43 @@ def copied() -> Iterator[Path]:
         yield copy
 
 
-def verdict(copy: Path, tests: Sequence[str], *, compiled: bool) -> Verdict:
-    """Return whether tests of a copy fail: `broken` if they could not run."""
+def verdict(copy: Path, tests: Sequence[str], *, compiled: bool, limit_s: float | None = None) -> Verdict:
+    """Return whether tests of a copy fail, or do not end within a limit: `broken` if they could not run."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     env = os.environ | {"PYTHONPATH": str(copy / ".typing"), "PYTHONDONTWRITEBYTECODE": "1"}
     if not compiled:  # NumPy warns where compiled code does not
         env["NUMBA_DISABLE_JIT"] = "1"
         command += ["-W", "ignore::RuntimeWarning"]
     try:
-        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:
         return "seen"
     found: dict[int, Verdict] = {0: "survived", 1: "seen"}
     return found.get(done.returncode, "broken")
 
 
-def judged(copy: Path, mutant: Mutant) -> Verdict:
+def judged(copy: Path, mutant: Mutant, limit_s: float) -> Verdict:
     """Plant a fault into a copy, run its tests, and take it out again."""
     file = copy / mutant.file
     sound = file.read_text(encoding="utf-8")
     file.write_text(planted(sound, mutant), encoding="utf-8")
     try:
-        return verdict(copy, mutant.tests, compiled=mutant.compiled)
+        return verdict(copy, mutant.tests, compiled=mutant.compiled, limit_s=limit_s)
     finally:
         file.write_text(sound, encoding="utf-8")
 
 
-def unsound(copy: Path, mutants: Sequence[Mutant]) -> list[str]:
-    """Return the tests that fail without a fault, in which no fault could be seen."""
-    sets = {(mutant.tests, mutant.compiled) for mutant in mutants}
-    failing = (
-        tests for tests, compiled in sorted(sets) if verdict(copy, tests, compiled=compiled) != "survived"
-    )
-    return [" ".join(tests) for tests in failing]
+def limits(copy: Path, mutants: Sequence[Mutant]) -> dict[tuple[tuple[str, ...], bool], float]:
+    """Return the time limit of each set of tests, s, from a run without a fault; ValueError where some fail then."""
+    found, failing = {}, []
+    for tests, compiled in sorted({(mutant.tests, mutant.compiled) for mutant in mutants}):
+        began = time.monotonic()
+        if verdict(copy, tests, compiled=compiled) != "survived":
+            failing.append(" ".join(tests))
+        found[tests, compiled] = SLOWER * (time.monotonic() - began) + MORE_S
+    if failing:
+        raise ValueError(f"These tests fail without a fault: {'; '.join(failing)}")
+    return found
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -84,12 +90,14 @@ def main(args: Sequence[str] | None = None) -> int:
     word = parser.parse_args(args).only
     mutants = [mutant for mutant in MUTANTS if word in f"{mutant.name} {mutant.file}"]
     with copied() as copy:
-        if failing := unsound(copy, mutants):
-            print(f"These tests fail without a fault: {'; '.join(failing)}")
+        try:
+            limits_s = limits(copy, mutants)
+        except ValueError as error:
+            print(error)
             return 1
         missed = []
         for mutant in mutants:
-            found = judged(copy, mutant)
+            found = judged(copy, mutant, limits_s[mutant.tests, mutant.compiled])
             print(f"{found:8}  {mutant.name} ({mutant.file})", flush=True)
             if found != "seen":
                 missed.append(mutant.name)

@@ -398,6 +398,22 @@ MUTANTS = (
         ),
     ),
     *in_file(
+        "agents/resumption.py",
+        "agents/test_resumption",
+        (
+            "a resumed actor rests again",
+            "            setattr(model, name, value)\n        if",
+            "            pass\n        if",
+        ),
+        (
+            "a resumed run keeps its fresh windows",
+            "own.view(np.uint8)[:] = unpacked",
+            "own.view(np.uint8).copy()[:] = unpacked",
+        ),
+        ("curves keep what came after the state", "curve.truncate(lengths[file.name])", "pass"),
+        ("a resumed run forgets its best validation", "setattr(validations, name, value)", "pass"),
+    ),
+    *in_file(
         "agents/ppo.py",
         "agents/test_learning agents/test_search",
         (

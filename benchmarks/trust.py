@@ -12,6 +12,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ from gpu_cluster_gym.agents.callbacks import CURVE
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
 from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.provenance import ROOT
+from tests.cases.bad_input import BAD_CSV
 
 FLIPS = 300
 
@@ -65,23 +68,18 @@ def loads(folder: Path) -> bool:
     return True
 
 
-TRAINING = (
-    *(
-        "train_agent.py",
-        "--cluster",
-        "4x8",
-        "--jobs",
-        "256",
-        "--total-timesteps",
-        "6000",
-        "--windows",
-        "4",
-        "--num-envs",
-        "16",
-    ),
-    *("--validation-windows", "4", "--test-windows", "2", "--validate-every", "1000", "--processes", "2"),
+SHORT = (
+    *("train_agent.py", "--cluster", "2x8", "--jobs", "64", "--windows", "4", "--num-envs", "16"),
+    *("--validation-windows", "2", "--test-windows", "1", "--validate-every", "1000", "--processes", "1"),
 )
-"""A short training run: a search, then PPO."""
+TRAININGS = {
+    "plain": (
+        *(*SHORT, "--action", "plain", "--total-timesteps", "3000", "--n-steps", "16", "--batch-size", "256"),
+        *("--critic-first", "3"),
+    ),
+    "steer": (*SHORT, "--action", "steer", "--total-timesteps", "6000"),
+}
+"""Short training runs: PPO from random weights, and a search, then PPO."""
 ENDED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "SIGKILL": -9}
 """Exit codes after signals."""
 LIMIT_S, GRACE_S = 10.0, 3.0
@@ -90,39 +88,54 @@ STARTED_S = 120.0
 
 
 def signals(
-    names: Sequence[str] = tuple(ENDED), rounds: int = 5, within_s: float = 12.0, limit_s: float = LIMIT_S
+    names: Sequence[str] = tuple(ENDED),
+    rounds: int = 5,
+    within_s: float = 12.0,
+    limit_s: float = LIMIT_S,
+    actions: Sequence[str] = tuple(TRAININGS),
 ) -> Iterator[Figure]:
     """Send each signal to training runs at random moments; wrong are late ends, other exit codes, orphans, statuses."""
     rng = np.random.default_rng(1)
-    for name in names:
+    for action, name in product(actions, names):
         with tempfile.TemporaryDirectory() as folder:
-            faults = [
-                stopped(Path(folder) / f"{k}", name, float(rng.uniform(0, within_s)), limit_s)
-                for k in range(rounds)
-            ]
-        yield figure(f"{name}: runs not ended, or orphans left", faults)
+            outs = [Path(folder) / f"{k}" for k in range(rounds)]
+            faults = [stopped(action, out, name, float(rng.uniform(0, within_s)), limit_s) for out in outs]
+        yield figure(f"{name}: {action} runs not ended, or orphans left", faults)
 
 
-def resumes(runs: int = 5, kills: int = 4, within_s: float = 12.0) -> Iterator[Figure]:
-    """Kill training runs at random moments, `kills` times each, and resume them; wrong are other files or curves."""
+def resumes(kills: int = 20, actions: Sequence[str] = tuple(TRAININGS)) -> Iterator[Figure]:
+    """Kill training runs at random moments until they end by themselves; wrong are runs that then differ.
+
+    kills: number of kills for each action kind. The figure also has how many of them left a state to continue from.
+    """
     rng = np.random.default_rng(2)
-    with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder) / "whole"
-        finish([*TRAINING, "--out", str(whole)])
-        wrong, moments = [], 0
-        for number in range(runs):
-            out = Path(folder) / f"killed-{number}"
-            flags: tuple[str, ...] = ()
-            for _ in range(kills):
-                with started(out, *flags) as run:
-                    with suppress(subprocess.TimeoutExpired):
-                        run.wait(float(rng.uniform(0, within_s)))
-                    moments += run.poll() is None
-                flags = ("train_agent.py", "--resume", str(out), "--processes", "2")
-            if run_folder.status_of(out) != "finished":
-                finish(flags)
-            wrong += [f"{name} of run {number}" for name in apart(whole, out)]
-        yield Figure(f"resumed runs that differ, after {moments} kills", runs, len(wrong), tuple(wrong[:3]))
+    for action in actions:
+        with tempfile.TemporaryDirectory() as folder:
+            whole = Path(folder) / "whole"
+            began = time.monotonic()
+            finish([*TRAININGS[action], "--out", str(whole)])
+            length_s = time.monotonic() - began
+            faults: list[str] = []
+            moments = continued = 0
+            while moments < kills:
+                out = Path(folder) / f"killed-{len(faults)}"
+                flags: tuple[str, ...] = (*TRAININGS[action], "--out", str(out))
+                while run_folder.status_of(out) != "finished" and moments < kills:
+                    with started(out, *flags) as run:
+                        with suppress(subprocess.TimeoutExpired):
+                            run.wait(float(rng.uniform(0, length_s)))
+                        moments += (killed := run.poll() is None)
+                    continued += killed and resumption.saved(out)
+                    flags = resuming(out)
+                if run_folder.status_of(out) != "finished":
+                    finish(flags)
+                faults.append(", ".join(apart(whole, out)))
+        yield figure(f"{action} runs that differ after {moments} kills, {continued} with a state", faults)
+
+
+def resuming(out: Path) -> tuple[str, ...]:
+    """Return the command that continues a training run, or begins it again where nothing was saved."""
+    return ("train_agent.py", "--resume", str(out), "--processes", "1")
 
 
 SPACES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -133,22 +146,30 @@ mount -t tmpfs -o size={size} none {disk}
 {python} {flags} --out {disk}/run && code=0 || code=$?
 echo $code > {kept}/code
 mount -o remount,size=1g {disk}
-if [ -e {disk}/run/resumable ]; then {python} train_agent.py --resume {disk}/run --processes 2; fi
+if [ -e {disk}/run/resumable ]; then {python} {resuming}; fi
 cp -r {disk}/run {kept}/run || true
 """
 
 
-def full_disks() -> Iterator[Figure]:
+def full_disks(
+    spaces: Sequence[float] = SPACES, actions: Sequence[str] = tuple(TRAININGS)
+) -> Iterator[Figure]:
     """Train on disks that are too small, then resume on a larger one; wrong are other exit codes, files or curves.
 
     A run that is stopped before its first checkpoint has nothing to continue, and is only judged by its exit code.
     """
+    for action in actions:
+        yield full_disk(action, spaces)
+
+
+def full_disk(action: str, spaces: Sequence[float]) -> Figure:
+    """Return the figure of one action kind."""
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole"
-        finish([*TRAINING, "--out", str(whole)])
+        finish([*TRAININGS[action], "--out", str(whole)])
         needed = sum(file.stat().st_size for file in whole.rglob("*") if file.is_file())
         faults, resumed = [], 0
-        for space in SPACES:
+        for space in spaces:
             disk, kept = Path(folder) / f"disk-{space}", Path(folder) / f"kept-{space}"
             disk.mkdir()
             kept.mkdir()
@@ -157,15 +178,15 @@ def full_disks() -> Iterator[Figure]:
                 disk=disk,
                 kept=kept,
                 python=sys.executable,
-                flags=" ".join(TRAINING),
+                flags=" ".join(TRAININGS[action]),
+                resuming=" ".join(resuming(disk / "run")),
             )
             namespace = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", script]
             done = subprocess.run(namespace, cwd=ROOT, capture_output=True, text=True, check=False)
             if not (kept / "code").exists():
-                yield Figure(
+                return Figure(
                     f"full disks: not tried, since no small disk can be mounted ({done.stderr.strip()})", 0, 0
                 )
-                return
             code = int((kept / "code").read_text())
             differ: list[str] = []
             if (kept / "run" / run_folder.RESUMABLE).exists():
@@ -175,7 +196,9 @@ def full_disks() -> Iterator[Figure]:
             faults.append(
                 "" if right else f"{space:.0%}: code {code}, {', '.join(differ) or done.stderr[-3000:]}"
             )
-    yield figure(f"full disks: runs not ended in a sentence, or not resumed ({resumed} were)", faults)
+    return figure(
+        f"full disks: {action} runs not ended in a sentence, or not resumed ({resumed} were)", faults
+    )
 
 
 EVALUATION = ("--cluster", "4x8", "--jobs", "256", "--all-windows", "--windows", "6", "--processes", "2")
@@ -217,21 +240,24 @@ def results_apart(whole: Path, other: Path) -> list[str]:
     ]
 
 
-HOSTILE = ROOT.parent / "shared" / "faults" / "trust" / "traces"
 MOST_S, MOST_KIB = 2.0, 500 * 1024
 
 
-def hostile_traces(folder: Path = HOSTILE) -> Iterator[Figure]:
+def hostile_traces(folder: Path | None = None) -> Iterator[Figure]:
     """Evaluate a policy on each file of a folder; wrong is a traceback, another exit code, two seconds or 500 MB more.
 
     The time is processor time beyond that of a sound trace, most of which is spent on starting Python.
+
+    folder: default: the invalid files of the tests.
     """
-    files = sorted(folder.glob("*")) if folder.is_dir() else []
     with tempfile.TemporaryDirectory() as out:
+        files = sorted(folder.iterdir()) if folder else refused_by_tests(Path(out))
         sound = Path(out) / "sound.csv"
         sound.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,60\n", encoding="utf-8")
-        usual_s = min(evaluated(sound, Path(out) / f"{k}")[1] for k in range(2))
-        faults = []
+        whole = [evaluated(sound, Path(out) / f"{k}") for k in range(2)]
+        faults = ["refused" if printed.returncode else fault_of(printed) for printed, _, _ in whole]
+        yield figure("sound traces without a table", faults)
+        usual_s, faults = min(spent_s for _, spent_s, _ in whole), []
         for number, file in enumerate(files):
             printed, spent_s, kib = evaluated(file, Path(out) / f"file-{number}")
             fault = fault_of(printed)
@@ -241,26 +267,39 @@ def hostile_traces(folder: Path = HOSTILE) -> Iterator[Figure]:
     yield figure("hostile traces that end in no sentence, or too late", faults)
 
 
+def refused_by_tests(folder: Path) -> list[Path]:
+    """Write the invalid files of the tests; return them."""
+    files = []
+    for number, bad in enumerate(BAD_CSV):
+        files.append(folder / f"{number}-{bad.name}")
+        files[-1].write_bytes(bad.content)
+    return files
+
+
 def evaluated(file: Path, out: Path) -> tuple[subprocess.CompletedProcess[str], float, int]:
     """Evaluate FIFO on a file; return the process, its processor time in s, and its peak memory in KiB."""
     code = "import resource, sys, subprocess; done = subprocess.run(sys.argv[1:]); "
     code += "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
     code += "print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr); sys.exit(done.returncode)"
-    flags = ("--policy", "fifo", "--whole", "--cluster", "1x4", "--trace-file", str(file), "--out", str(out))
-    command = [sys.executable, "-c", code, sys.executable, "evaluate.py", *flags]
+    flags = ("--policy", "fifo", "--full-trace", "--cluster", "1x4")
+    places = ("--trace-file", str(file), "--out", str(out))
+    command = [sys.executable, "-c", code, sys.executable, "evaluate.py", *flags, *places]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     spent_s, kib = done.stderr.splitlines()[-1].split()
     return done, float(spent_s), int(kib)
 
 
 def fault_of(done: subprocess.CompletedProcess[str]) -> str:
-    """Return what is wrong with a command's end: it must print a table, or one sentence and exit with 2."""
+    """Return what is wrong with a command's end: it must print a table, or one sentence and exit with 2.
+
+    A sentence may end in an indented list, such as the jobs that do not fit.
+    """
     said = done.stderr.splitlines()[:-1]
     if "Traceback" in done.stderr:
         return f"a traceback: {said[-1]}"
     if done.returncode not in (0, 2):
         return f"exit code {done.returncode}"
-    if done.returncode == 2 and len(said) != 1:
+    if done.returncode == 2 and sum(not line.startswith("  ") for line in said) != 1:
         return f"{len(said)} lines: {' / '.join(said)[:200]}"
     if done.returncode == 0 and "fifo" not in done.stdout:
         return "no table"
@@ -298,9 +337,9 @@ def finish(flags: Sequence[str]) -> None:
     subprocess.run([sys.executable, *flags], cwd=ROOT, check=True, capture_output=True)
 
 
-def stopped(folder: Path, name: str, after_s: float, limit_s: float) -> str:
+def stopped(action: str, folder: Path, name: str, after_s: float, limit_s: float) -> str:
     """Send a signal to a training run some seconds after its start; return what went wrong, or nothing."""
-    with started(folder) as run:
+    with started(folder, *TRAININGS[action], "--out", str(folder)) as run:
         time.sleep(after_s)
         if run.poll() is not None:
             return f"ended by itself with {run.returncode} before {after_s:.1f} s"
@@ -324,11 +363,11 @@ def stopped(folder: Path, name: str, after_s: float, limit_s: float) -> str:
 
 @contextmanager
 def started(folder: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the training run in a folder, wait until it has a status, and end it at the end."""
+    """Start a run in a folder, wait until it has a status, and end it at the end."""
     for number in (signal.SIGINT, signal.SIGHUP):  # a process inherits what is ignored, as in the background
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
-    command = [sys.executable, *(flags or (*TRAINING, "--out", str(folder)))]
+    command = [sys.executable, *flags]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=ROOT, stdout=quiet, stderr=quiet) as run:
         limit = time.monotonic() + STARTED_S
@@ -375,6 +414,9 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the attacks and print a line for each figure; return 1 where something went wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", default=",".join(ATTACKS), help="names of attacks, joined by commas")
+    parser.add_argument(
+        "--traces", type=Path, metavar="FOLDER", help="hostile traces; default: those of the tests"
+    )
     parser.add_argument("--list", action="store_true", help="names of all attacks")
     chosen = parser.parse_args(args)
     if chosen.list:
@@ -382,10 +424,11 @@ def main(args: Sequence[str] | None = None) -> int:
         return 0
     if unknown := sorted(set(chosen.rows.split(",")) - set(ATTACKS)):
         parser.error(f"--rows {unknown[0]}: expected {', '.join(ATTACKS)}")
+    attacks = ATTACKS | {"hostile_traces": partial(hostile_traces, chosen.traces)}
     wrong = 0
     for name in chosen.rows.split(","):
         began = time.perf_counter()
-        for found in ATTACKS[name]():
+        for found in attacks[name]():
             wrong += found.wrong
             print(found, flush=True)
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)

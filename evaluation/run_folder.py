@@ -216,8 +216,12 @@ def folder_name(policy: str) -> str:
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write JSON atomically; non-finite numbers become null."""
     partial = file.with_name(f".{file.name}.{os.getpid()}")
-    partial.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    partial.replace(file)
+    try:
+        partial.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        partial.replace(file)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _plain(content: Any) -> Any:

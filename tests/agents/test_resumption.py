@@ -13,10 +13,11 @@ import torch
 from benchmarks.trust import points
 from gpu_cluster_gym.agents import integrity, resumption
 from gpu_cluster_gym.agents.learn import learn
-from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining
+from gpu_cluster_gym.agents.timed_ppo import TimedPPO
+from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.run_folder import RESUMABLE
 from gpu_cluster_gym.workloads import Scenario
-from tests.cases.crowd import crowded
+from tests.cases.crowd import TINY, crowded
 
 FEW = SteerTraining(
     total_timesteps=400,
@@ -31,7 +32,20 @@ FEW = SteerTraining(
     search=0.5,
 )
 """Three generations, then rollouts that end in the middle of windows."""
-KINDS = {"search, then PPO": FEW, "PPO": replace(FEW, search=0.0, total_timesteps=96)}
+PLAIN = replace(TINY, total_timesteps=384, validate_every=100, n_steps=16, critic_first=2)
+"""Six rollouts, the first two of which teach the critic alone; they end in the middle of windows."""
+KINDS: dict[str, Training] = {
+    "search, then PPO": FEW,
+    "PPO": replace(FEW, search=0.0, total_timesteps=96),
+    "plain": PLAIN,
+    "plain, one environment": replace(PLAIN, num_envs=1, total_timesteps=48),
+}
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save a state before each rollout."""
+    monkeypatch.setattr(resumption, "SHARE", 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +93,18 @@ def curves(out: Path) -> list[tuple[str, int, float]]:
 @pytest.fixture(scope="module", params=KINDS)
 def whole(
     request: pytest.FixtureRequest, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[SteerTraining, Path]:
+) -> tuple[Training, Path]:
     """Return the folder of an uninterrupted run of each kind."""
     return run_whole(scenario, KINDS[request.param], tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture(scope="module")
-def searched(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> tuple[SteerTraining, Path]:
+def searched(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> tuple[Training, Path]:
     """Return the folder of an uninterrupted run of a search, then PPO."""
     return run_whole(scenario, FEW, tmp_path_factory.mktemp("searched"))
 
 
-def run_whole(scenario: Scenario, training: SteerTraining, out: Path) -> tuple[SteerTraining, Path]:
+def run_whole(scenario: Scenario, training: Training, out: Path) -> tuple[Training, Path]:
     """Train to the end; return the choices and the folder."""
     learn(scenario, training, out)
     return training, out
@@ -99,7 +113,7 @@ def run_whole(scenario: Scenario, training: SteerTraining, out: Path) -> tuple[S
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("share", [0.3, 0.7])
 def test_a_resumed_run_equals_an_uninterrupted_one(
-    whole: tuple[SteerTraining, Path], scenario: Scenario, tmp_path: Path, share: float
+    whole: tuple[Training, Path], scenario: Scenario, tmp_path: Path, share: float
 ) -> None:
     """KilledError in the first generation, in others, in PPO, and near the end."""
     training, out = whole
@@ -114,7 +128,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_that_is_killed_again_and_again_comes_to_the_same_end(
-    searched: tuple[SteerTraining, Path], scenario: Scenario, tmp_path: Path
+    searched: tuple[Training, Path], scenario: Scenario, tmp_path: Path
 ) -> None:
     training, out = searched
     for steps in (150, 90, 40, 30):
@@ -130,9 +144,63 @@ def test_a_run_that_is_killed_again_and_again_comes_to_the_same_end(
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_states_take_a_small_share_of_the_time(
+    from_random: tuple[Training, Path], scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where writing must take next to no time, the first state is the only one, and the run is repeated from it."""
+    training, out = from_random
+    monkeypatch.setattr(resumption, "SHARE", 1e-9)
+    written: list[int] = []
+    monkeypatch.setattr(resumption, "_write", noting(resumption._write, written))
+    with pytest.raises(KilledError):
+        learn(scenario, training, tmp_path, stepped=until(round(0.6 * training.total_timesteps)))
+    assert written == [0]
+    scramble()
+    learn(scenario, training, tmp_path, resume=True)
+    assert files(tmp_path) == files(out)
+
+
+def noting(write: Callable[..., None], steps: list[int]) -> Callable[..., None]:
+    """Return `_write`, which notes the steps of a state."""
+
+    def noted(out: Path, arrays: resumption.Arrays, values: resumption.Values) -> None:
+        steps.append(values.get("steps", -1))
+        write(out, arrays, values)
+
+    return noted
+
+
+@pytest.fixture(scope="module")
+def from_random(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> tuple[Training, Path]:
+    """Return the folder of an uninterrupted run of PPO from random weights."""
+    return run_whole(scenario, PLAIN, tmp_path_factory.mktemp("from_random"))
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("forgotten", ["rollouts", "optimizer"])
+def test_a_forgotten_part_of_a_plain_run_shows(
+    from_random: tuple[Training, Path],
+    scenario: Scenario,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    forgotten: str,
+) -> None:
+    """Planted faults: the number of rollouts decides when the actor learns."""
+    training, out = from_random
+    if forgotten == "rollouts":
+        monkeypatch.setattr(TimedPPO, "counters", ())
+    with pytest.raises(KilledError):
+        learn(scenario, training, tmp_path, stepped=until(round(0.6 * training.total_timesteps)))
+    scramble()
+    monkeypatch.setattr(resumption, "below", without(forgotten, resumption.below))
+    learn(scenario, training, tmp_path, resume=True)
+    assert files(tmp_path) != files(out)
+
+
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("forgotten", ["torch", "generators", "envs"])
 def test_a_forgotten_part_of_the_state_shows(
-    searched: tuple[SteerTraining, Path],
+    searched: tuple[Training, Path],
     scenario: Scenario,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -158,9 +226,7 @@ def without(name: str, below: Callable[..., resumption.Arrays]) -> Callable[...,
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_finished_training_is_not_repeated(
-    searched: tuple[SteerTraining, Path], scenario: Scenario
-) -> None:
+def test_a_finished_training_is_not_repeated(searched: tuple[Training, Path], scenario: Scenario) -> None:
     training, out = searched
     before = files(out)
     assert learn(scenario, training, out, resume=True, stepped=until(1)) == out / "best"
@@ -186,7 +252,6 @@ def test_a_first_state_without_its_digests_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("training", "flag"),
     [
-        (PlainTraining(), "--action plain"),
         (MovesTraining(), "--action moves"),
         (replace(FEW, normalize=True), "--normalize"),
         (replace(FEW, algorithm="distillation"), "--algorithm distillation"),
@@ -194,7 +259,7 @@ def test_a_first_state_without_its_digests_is_none(tmp_path: Path) -> None:
     ids=str,
 )
 def test_other_kinds_are_refused_in_a_sentence(
-    training: PlainTraining, flag: str, scenario: Scenario, tmp_path: Path
+    training: Training, flag: str, scenario: Scenario, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=f"a run with {flag} cannot be resumed yet: train it again"):
         learn(scenario, training, tmp_path, resume=True)

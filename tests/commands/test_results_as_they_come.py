@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -161,6 +162,28 @@ def test_a_damaged_entry_is_an_error_that_names_it(tmp_path: Path) -> None:
         file.write_bytes(broken)
         with pytest.raises(ValueError, match=rf"{file.name} is damaged"):
             kept.read("fifo", 0)
+
+
+class Canary:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.file,)
+
+
+def test_a_journal_unpickles_nothing(tmp_path: Path) -> None:
+    kept, canary = Journal(tmp_path), tmp_path / "ran"
+    kept.write("fifo", 0, [])
+    file = kept.file("fifo", 0)
+    np.savez(file, allow_pickle=True, **{journal.ABOUT: np.array([Canary(canary)], object)})
+    with pytest.raises(ValueError, match=rf"{file.name} is damaged"):
+        kept.read("fifo", 0)
+    assert not canary.exists()
+    np.load(file, allow_pickle=True)[journal.ABOUT]
+    assert canary.exists(), "the entry is hostile"
 
 
 def test_an_entry_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.trust import children, is_alive, signals
+from gpu_cluster_gym.agents.callbacks import logged
 from gpu_cluster_gym.evaluation import command, run_folder, stopping
 from gpu_cluster_gym.workloads import Scenario
 
@@ -84,9 +86,10 @@ def test_a_worker_ends_with_its_parent() -> None:
     assert not is_alive(found[0])
 
 
-def test_a_training_run_ends_on_a_signal_without_orphans() -> None:
+@pytest.mark.parametrize(("action", "name"), [("plain", "SIGTERM"), ("steer", "SIGHUP")])
+def test_a_training_run_ends_on_a_signal_without_orphans(action: str, name: str) -> None:
     """One run, with patience for a busy machine; `python -m benchmarks.trust` ends five by each signal."""
-    found = signals(("SIGTERM",), rounds=1, within_s=2.0, limit_s=60.0)
+    found = signals((name,), rounds=1, within_s=2.0, limit_s=60.0, actions=(action,))
     assert [each.examples for each in found if each.wrong] == []
 
 
@@ -143,6 +146,26 @@ def test_a_full_disk_ends_a_command_in_a_sentence(capsys: pytest.CaptureFixture[
 
     assert command.run("test", work, []) == 2
     assert capsys.readouterr().err == "test: no space is left on the disk (jobs.csv): free some\n"
+
+
+@pytest.mark.parametrize(("number", "printed"), [(errno.ENOSPC, 0), (errno.EIO, 1)])
+def test_a_full_disk_is_reported_once(
+    number: int, printed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that writes curves fails, which ends the training: only another error is a traceback as well."""
+
+    def write(self: Any, data: bytes) -> None:
+        raise OSError(number, "not written")
+
+    tracebacks: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", tracebacks.append)
+    monkeypatch.setattr("tensorboard.summary.writer.record_writer.RecordWriter.write", write)
+    before = set(threading.enumerate())
+    with pytest.raises(OSError, match="not written"), logged(tmp_path, []) as logger:
+        logger.dump()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+    assert len(tracebacks) == printed
 
 
 def test_other_errors_of_files_are_not_hidden() -> None:
