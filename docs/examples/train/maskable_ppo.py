@@ -5,33 +5,40 @@ python evaluate.py --workload quick --policy docs.examples.train.maskable_ppo:po
 tensorboard --logdir runs
 """
 
-import argparse
 from functools import cache
 from typing import Any
+from zlib import crc32
 
-import gymnasium
 import torch
 from sb3_contrib import MaskablePPO
-from stable_baselines3.common.vec_env import VecMonitor
+from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
-from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
+from docs.examples.train.slots import ScoresAreLogits, command, keywords, training_envs
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
-from gpu_cluster_gym.evaluate import main
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {}
 torch.set_num_threads(1)  # the network is small: more threads only add overhead
 NAME, FILE = "maskable_ppo", "runs/maskable_ppo.zip"
-ENVIRONMENTS, ROLLOUT = 8, 256
+ENVIRONMENTS, ROLLOUT = 16, 128
+
+
+class Masked(ScoresAreLogits, MaskableActorCriticPolicy):
+    """Policy of MaskablePPO."""
 
 
 def train(steps: int, seed: int = 0) -> None:
     """Train on a batch of training windows and save; MaskablePPO finds the masks itself."""
-    batch: Any = gymnasium.make_vec("GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES)
-    env = VecMonitor(ClusterVecEnv(batch), info_keywords=("jct_ratio",))
+    env = training_envs(ENVIRONMENTS, WINDOWS | CHOICES)
     shown: dict[str, Any] = {"verbose": 1, "tensorboard_log": "runs/tensorboard"}
     rollout = max(2, min(ROLLOUT, steps // ENVIRONMENTS))
-    model = MaskablePPO("MlpPolicy", env, n_steps=rollout, batch_size=rollout, **shown, seed=seed)
+    size: dict[str, Any] = {
+        "n_steps": rollout,
+        "batch_size": 4 * rollout,
+        "n_epochs": 5,
+        "learning_rate": 1e-3,
+    }
+    model = MaskablePPO(Masked, env, policy_kwargs=keywords(WINDOWS | CHOICES), **size, **shown, seed=seed)
     model.learn(steps, tb_log_name=NAME)
     model.save(FILE)
 
@@ -43,18 +50,12 @@ def model() -> MaskablePPO:
 
 
 def predict(observation: Any, mask: Any) -> Any:
-    """Return the most likely legal action."""
-    return model().predict(observation, action_masks=mask, deterministic=True)[0]
+    """Return a sampled legal action, as in training; it depends on the observation alone."""
+    torch.manual_seed(crc32(observation.tobytes()))
+    return model().predict(observation, action_masks=mask, deterministic=False)[0]
 
 
 policy = AgentPolicy(predict, **CHOICES)
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("steps", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--windows", default="24", help="test windows of the table at the end")
-    chosen = parser.parse_args()
-    train(chosen.steps, chosen.seed)
-    beside = ["random_legal", f"docs.examples.train.{NAME}:policy", "first_legal", "fifo", "srtf"]
-    main(["--policy", *beside, "--workload", WINDOWS["workload"], "--windows", chosen.windows])
+    command(NAME, train, WINDOWS["workload"])

@@ -5,18 +5,14 @@ python evaluate.py --workload quick --policy docs.examples.train.sb3_dqn:policy
 tensorboard --logdir runs
 """
 
-import argparse
 from functools import cache
 from typing import Any
 
-import gymnasium
 import torch
 from stable_baselines3 import DQN
-from stable_baselines3.common.vec_env import VecMonitor
 
-from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
+from docs.examples.train.slots import SlotValues, command, keywords, training_envs
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
-from gpu_cluster_gym.evaluate import main
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {}
@@ -27,10 +23,15 @@ ENVIRONMENTS = 8
 
 def train(steps: int, seed: int = 0) -> None:
     """Train on a batch of training windows and save; illegal actions are replaced."""
-    batch: Any = gymnasium.make_vec("GPUCluster-v2", ENVIRONMENTS, autoreset="Disabled", **WINDOWS, **CHOICES)
-    env = VecMonitor(ClusterVecEnv(batch), info_keywords=("jct_ratio",))
+    env = training_envs(ENVIRONMENTS, WINDOWS | CHOICES)
     shown: dict[str, Any] = {"verbose": 1, "tensorboard_log": "runs/tensorboard", "seed": seed}
-    model = DQN("MlpPolicy", env, learning_starts=min(2_000, steps // 2), buffer_size=50_000, **shown)
+    size: dict[str, Any] = {
+        "learning_starts": min(2_000, steps // 2),
+        "buffer_size": 50_000,
+        "learning_rate": 1e-3,
+    }
+    kwargs = keywords(WINDOWS | CHOICES, net_arch=[])
+    model = DQN(SlotValues, env, policy_kwargs=kwargs, target_update_interval=2_000, **size, **shown)
     model.learn(steps, tb_log_name=NAME)
     model.save(FILE)
 
@@ -49,11 +50,4 @@ def predict(observation: Any, mask: Any) -> Any:
 policy = AgentPolicy(predict, **CHOICES)
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("steps", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--windows", default="24", help="test windows of the table at the end")
-    chosen = parser.parse_args()
-    train(chosen.steps, chosen.seed)
-    beside = ["random_legal", f"docs.examples.train.{NAME}:policy", "first_legal", "fifo", "srtf"]
-    main(["--policy", *beside, "--workload", WINDOWS["workload"], "--windows", chosen.windows])
+    command(NAME, train, WINDOWS["workload"])

@@ -1,16 +1,24 @@
-"""A features extractor of Stable-Baselines3 that scores every action with the same weights, whatever its slot.
+"""Policies of Stable-Baselines3 that score every action with the same weights, whatever its slot.
 
-A job moves from slot to slot as others leave, so a network with weights of its own for each slot must learn everything
-64 times. `maskable_ppo`, `sb3_ppo` and `sb3_dqn` in this folder show how to use it.
+A job moves from slot to slot as others leave, so a network with weights of its own for each slot has to learn all 64
+times, and in two minutes it learns nothing. `maskable_ppo`, `sb3_ppo` and `sb3_dqn` in this folder use these policies.
 """
 
+import argparse
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import gymnasium
 import torch
+from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
 from torch import Tensor, nn
+
+from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
+from gpu_cluster_gym.evaluate import main
 
 UNLIKELY = 10.0  # by which the score of an illegal action is lower
 
@@ -45,3 +53,55 @@ class SlotScores(BaseFeaturesExtractor):
         )
         may = torch.cat([legal[:, :-1], running[:, :, self.may_pause], legal[:, -1:]], dim=1)
         return torch.cat([starts, pauses, self.wait(totals)], dim=1) - UNLIKELY * (1.0 - may)
+
+
+def training_envs(count: int, choices: dict[str, Any]) -> VecNormalize:
+    """Return a batch of environments that draw training windows, with rewards divided by their running deviation."""
+    batch: Any = gymnasium.make_vec("gpu_cluster_gym:GPUCluster-v2", count, autoreset="Disabled", **choices)
+    return VecNormalize(VecMonitor(ClusterVecEnv(batch), info_keywords=("jct_ratio",)), norm_obs=False)
+
+
+def keywords(choices: dict[str, Any], **others: Any) -> dict[str, Any]:
+    """Return `policy_kwargs` for the policies below. choices: keywords of the environment."""
+    extractor = {"features_extractor_class": SlotScores, "features_extractor_kwargs": {"choices": choices}}
+    return extractor | others
+
+
+class ScoresAreLogits:
+    """The logits of the actor are the scores; the critic has an extractor of its own, and a layer on top of it."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        """Take the arguments of the policy."""
+        net_arch = {"pi": [], "vf": [64]}
+        super().__init__(*args, share_features_extractor=False, net_arch=net_arch, **given)  # type: ignore[call-arg]
+
+    def _build(self: Any, lr_schedule: Any) -> None:
+        super()._build(lr_schedule)  # type: ignore[misc]
+        self.action_net = nn.Identity()
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+
+
+class SlotPolicy(ScoresAreLogits, ActorCriticPolicy):
+    """Policy of PPO."""
+
+
+class SlotValues(DQNPolicy):
+    """Policy of DQN, whose values of actions are the scores."""
+
+    def make_q_net(self) -> QNetwork:
+        """Return the network."""
+        network = super().make_q_net()
+        network.q_net = nn.Identity()
+        return network
+
+
+def command(name: str, train: Callable[[int, int], None], workload: str) -> None:
+    """Train by the options of the command line, then print a table of test windows. name: of the example."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("steps", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--windows", default="24", help="test windows of the table at the end")
+    chosen = parser.parse_args()
+    train(chosen.steps, chosen.seed)
+    beside = ["random_legal", f"docs.examples.train.{name}:policy", "first_legal", "fifo", "srtf"]
+    main(["--policy", *beside, "--workload", workload, "--windows", chosen.windows])
