@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-PATIENCE_S = 8.0
+PATIENCE_S = 6.0
 """Time from a signal to the end of the process, whatever it waits for."""
 CHECK_S = 0.5
 """Interval at which a worker looks for its parent."""

@@ -21,6 +21,9 @@ from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 from gpu_cluster_gym.evaluate import main
 
 UNLIKELY = 10.0  # by which the score of an illegal action is lower
+RARE = (
+    -6.0
+)  # score with which pauses begin, and claims beside starts that fit: a random agent ruins its own schedule
 
 
 class SlotScores(BaseFeaturesExtractor):
@@ -29,17 +32,22 @@ class SlotScores(BaseFeaturesExtractor):
     def __init__(self, space: gymnasium.Space, choices: dict[str, Any], hidden: int = 32) -> None:
         """Read the layout of observations. choices: keywords of the environment."""
         env: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", **choices).unwrapped
-        self.shapes, self.may_pause = env.shapes, env.columns["running"].index("may_pause")
+        self.shapes = env.shapes
+        self.may_pause, self.fits = (
+            env.columns["running"].index("may_pause"),
+            env.columns["queue"].index("fits"),
+        )
         super().__init__(space, self.shapes["queue"][0] + self.shapes["running"][0] + 1)
         totals = self.shapes["totals"][0]
 
-        def scorer(inputs: int) -> nn.Module:
+        def scorer(inputs: int) -> nn.Sequential:
             layers = nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh()
             return nn.Sequential(*layers, nn.Linear(hidden, 1))
 
         self.start = scorer(self.shapes["queue"][1] + totals)
         self.pause = scorer(self.shapes["running"][1] + totals)
-        self.wait = scorer(totals)
+        self.wait, self.claim = scorer(totals), nn.Parameter(torch.tensor(RARE))
+        nn.init.constant_(self.pause[-1].bias, RARE)
 
     def forward(self, seen: Tensor) -> Tensor:
         """Return the scores: starts, pauses, waiting."""
@@ -51,6 +59,7 @@ class SlotScores(BaseFeaturesExtractor):
             scorer(torch.cat([rows, totals.unsqueeze(1).expand(-1, rows.shape[1], -1)], dim=2)).squeeze(2)
             for scorer, rows in ((self.start, queue), (self.pause, running))
         )
+        starts = starts + self.claim * (1.0 - queue[:, :, self.fits])
         may = torch.cat([legal[:, :-1], running[:, :, self.may_pause], legal[:, -1:]], dim=1)
         return torch.cat([starts, pauses, self.wait(totals)], dim=1) - UNLIKELY * (1.0 - may)
 
