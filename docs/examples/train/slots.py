@@ -29,7 +29,7 @@ RARE = (
 class SlotScores(BaseFeaturesExtractor):
     """Scores of all actions, (B, K + R + 1), from observations `sets` (B, n): each job is judged beside the totals."""
 
-    def __init__(self, space: gymnasium.Space, choices: dict[str, Any], hidden: int = 32) -> None:
+    def __init__(self, space: gymnasium.Space[Any], choices: dict[str, Any], hidden: int = 32) -> None:
         """Read the layout of observations. choices: keywords of the environment."""
         env: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", **choices).unwrapped
         self.shapes = env.shapes
@@ -40,14 +40,15 @@ class SlotScores(BaseFeaturesExtractor):
         super().__init__(space, self.shapes["queue"][0] + self.shapes["running"][0] + 1)
         totals = self.shapes["totals"][0]
 
-        def scorer(inputs: int) -> nn.Sequential:
+        def scorer(inputs: int, bias: float = 0.0) -> nn.Module:
             layers = nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh()
-            return nn.Sequential(*layers, nn.Linear(hidden, 1))
+            last = nn.Linear(hidden, 1)
+            nn.init.constant_(last.bias, bias)
+            return nn.Sequential(*layers, last)
 
         self.start = scorer(self.shapes["queue"][1] + totals)
-        self.pause = scorer(self.shapes["running"][1] + totals)
+        self.pause = scorer(self.shapes["running"][1] + totals, RARE)
         self.wait, self.claim = scorer(totals), nn.Parameter(torch.tensor(RARE))
-        nn.init.constant_(self.pause[-1].bias, RARE)
 
     def forward(self, seen: Tensor) -> Tensor:
         """Return the scores: starts, pauses, waiting."""
@@ -86,7 +87,7 @@ class ScoresAreLogits:
 
     def _build(self: Any, lr_schedule: Any) -> None:
         super()._build(lr_schedule)  # type: ignore[misc]
-        self.action_net = nn.Identity()
+        self.add_module("action_net", nn.Identity())
         self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
 
 
@@ -100,7 +101,7 @@ class SlotValues(DQNPolicy):
     def make_q_net(self) -> QNetwork:
         """Return the network."""
         network = super().make_q_net()
-        network.q_net = nn.Identity()
+        network.add_module("q_net", nn.Identity())
         return network
 
 
