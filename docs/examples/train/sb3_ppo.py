@@ -20,6 +20,7 @@ CHOICES: dict[str, Any] = {}
 torch.set_num_threads(1)  # the network is small: more threads only add overhead
 NAME, FILE = "sb3_ppo", "runs/sb3_ppo.zip"
 ENVIRONMENTS, ROLLOUT = 16, 128
+PPO_CHOICES = {"n_epochs": 5, "learning_rate": 1e-3}
 
 
 def train(steps: int, seed: int = 0) -> None:
@@ -27,12 +28,7 @@ def train(steps: int, seed: int = 0) -> None:
     env = training_envs(ENVIRONMENTS, WINDOWS | CHOICES)
     shown: dict[str, Any] = {"verbose": 1, "tensorboard_log": "runs/tensorboard"}
     rollout = max(2, min(ROLLOUT, steps // ENVIRONMENTS))
-    size: dict[str, Any] = {
-        "n_steps": rollout,
-        "batch_size": 4 * rollout,
-        "n_epochs": 5,
-        "learning_rate": 1e-3,
-    }
+    size: dict[str, Any] = {"n_steps": rollout, "batch_size": 4 * rollout, **PPO_CHOICES}
     model = PPO(SlotPolicy, env, policy_kwargs=keywords(WINDOWS | CHOICES), **size, **shown, seed=seed)
     model.learn(steps, tb_log_name=NAME)
     model.save(FILE)
