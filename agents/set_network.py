@@ -133,7 +133,7 @@ class SetScorer(nn.Module):
         self.to_running = nn.Linear(hidden, hidden, bias=False)
         self.score_queued, self.score_running = nn.Linear(hidden, 1), nn.Linear(hidden, 1)
         self.score_whole = nn.Linear(hidden, 1)
-        self.claim = nn.Parameter(torch.zeros(()))  # added to the score of a job that fits nowhere
+        self.claim = nn.Parameter(torch.zeros(1))  # added to the score of a job that fits nowhere
         for layer in (self.score_queued, self.score_running, self.score_whole):
             nn.init.normal_(layer.weight, std=NEAR_ZERO)
             nn.init.zeros_(layer.bias)

@@ -219,6 +219,8 @@ class PlainTraining(Training):
     min_run_s: float = choice(1800.0, least=0)
     """Time since its last start after which the agent may pause a job, s. With less, agents learn to pause and restart
     jobs without end."""
+    claims: bool = False
+    """Let a start that does not fit claim GPUs. Wide jobs then starve less, but training drifts."""
     pause_cost: float = choice(200.0, least=0)
     """Job-seconds that a pause costs in training beyond what it costs in truth. Without it, agents learn to exchange
     jobs for others like them, which hardly changes the reward, and ever more often."""
@@ -241,6 +243,7 @@ class PlainTraining(Training):
             "running_slots": self.running_slots,
             "queue_order": "arrival",
             "min_run_s": self.min_run_s,
+            "claims": self.claims,
             "margin": np.inf,  # the reference policy is FIFO
         }
 

@@ -89,10 +89,11 @@ class PlainAgent:
         margin: float | None = None,
         queue_order: str | None = None,
         min_run_s: float = MIN_RUN_S,
+        claims: bool = True,
         illegal: str = "next_legal",
     ) -> None:
         """Store the keywords of `GPUClusterEnv`."""
-        self._actions = plain_actions(queue_slots, running_slots, placed_by, victims_by)
+        self._actions = plain_actions(queue_slots, running_slots, placed_by, victims_by, claims)
         self._observation = plain_observation(observation, self._actions, hints)
         self._predict, self._illegal = predict, _illegal(illegal)
         self._base_policy = base_policy(exponent, margin, queue_order, hints=hints)
@@ -162,7 +163,7 @@ class CompiledPlainAgent(PlainAgent, RunsCompiled):
         listed = np.full((1, actions.queue_slots + actions.running_slots), -1, np.int64)
         masks, outcomes = np.zeros((1, actions.wait + 1), np.int8), np.zeros((1, len(stepping.OUTCOME)))
         caches, chosen = np.zeros(1, cache_dtype(states.dtype)), np.full(1, stepping.BEGIN)
-        rules = actions.queue_slots, actions.places, int(actions.pauses), self._min_run_s
+        rules = actions.queue_slots, actions.places, actions.lever, self._min_run_s
         num_pauses = 0
         while True:
             stepping.step(states[:1], jobs[np.newaxis], caches, chosen, *rules, listed, rows, masks, outcomes)

@@ -149,12 +149,14 @@ class PlainActions(NamedTuple):
     queue_slots, running_slots: K and R.
     places: number of placement rules to choose from; 1 for the scenario's own.
     pauses: whether running jobs can be paused; otherwise a start that does not fit pauses the base policy's victims.
+    claims: whether a start that does not fit claims GPUs; only where running jobs can be paused.
     """
 
     queue_slots: int
     running_slots: int
     places: int
     pauses: bool
+    claims: bool
 
     @property
     def starts(self) -> int:
@@ -167,6 +169,11 @@ class PlainActions(NamedTuple):
         return self.starts + self.pauses * self.running_slots
 
     @property
+    def lever(self) -> int:
+        """The argument `pauses` of `stepping.step`: 0, 1 for pauses, 2 for pauses and claims."""
+        return self.pauses + self.claims
+
+    @property
     def pausing(self) -> slice:
         """The actions that pause a job."""
         return slice(self.starts, self.wait)
@@ -174,7 +181,9 @@ class PlainActions(NamedTuple):
     def mask(self, slots: Slots) -> np.ndarray:
         """Return the legal actions: int8 (actions,)."""
         fits = slots.queue_features[:, FITS].astype(np.int8)
-        starts = fits | slots.claim_mask if self.pauses else slots.queue_mask[:-1]
+        starts = fits if self.pauses else slots.queue_mask[:-1]
+        if self.claims:
+            starts = starts | slots.claim_mask
         moves = np.repeat(starts, self.places)
         if self.pauses:
             waits = slots.queue[0] >= 0 or slots.claim >= 0
@@ -190,18 +199,22 @@ class PlainActions(NamedTuple):
         placement = view.place(job, rule=PLACEMENTS[RULES[rule]]) if self.places > 1 else view.place(job)
         if placement := placement or view.place(job):
             return [Start(job, placement)]
-        if self.pauses:
+        if self.claims:
             return [Start(job, found, claim=True)] if (found := view.place_claim(job)) else []
         return view.pick(job)[::-1]
 
 
-def plain_actions(queue_slots: Any, running_slots: Any, placed_by: Any, victims_by: Any) -> PlainActions:
+def plain_actions(
+    queue_slots: Any, running_slots: Any, placed_by: Any, victims_by: Any, claims: bool
+) -> PlainActions:
     """Return the numbering for keywords of `GPUClusterEnv`; ValueError for an invalid one."""
+    pauses = validation.choice("victims_by", victims_by, get_args(Chooser)) == "agent"
     return PlainActions(
         validation.whole_number("queue_slots", queue_slots),
         validation.whole_number("running_slots", running_slots, minimum=0),
         len(RULES) if validation.choice("placed_by", placed_by, get_args(Chooser)) == "agent" else 1,
-        validation.choice("victims_by", victims_by, get_args(Chooser)) == "agent",
+        pauses,
+        pauses and claims,
     )
 
 
@@ -276,11 +289,12 @@ class PlainBatch(Batch):
         queue_slots: int = QUEUE_SLOTS,
         running_slots: int = RUNNING_SLOTS,
         min_run_s: float = MIN_RUN_S,
+        claims: bool = True,
         tau_s: float | None = 3600.0,
         **choices: Any,
     ) -> None:
         """Allocate the buffers; see `GPUClusterEnv` for the keywords."""
-        self.actions = actions = plain_actions(queue_slots, running_slots, placed_by, victims_by)
+        self.actions = actions = plain_actions(queue_slots, running_slots, placed_by, victims_by, claims)
         self._observation = plain_observation(observation, actions, validation.boolean("hints", hints))
         if actions.places > 1 or actions.pauses:
             self.no_advantage = (
@@ -354,7 +368,7 @@ class PlainBatch(Batch):
 
     def _run(self, actions: np.ndarray, part: slice) -> None:
         """Step some environments in one compiled call."""
-        numbering = self.actions.queue_slots, self.actions.places, int(self.actions.pauses), self._min_run_s
+        numbering = self.actions.queue_slots, self.actions.places, self.actions.lever, self._min_run_s
         written = self.listed[part], self._rows[part], self._masks[part], self.outcomes[part]
         stepping.step(self.states[part], self.jobs[part], self._caches[part], actions, *numbering, *written)
 
@@ -436,7 +450,8 @@ class GPUClusterEnv(ClusterEnv):
     - starts of queue slot k, K actions: the scenario's placement rule places the job. With `placed_by="agent"`, 3 K
       actions 3 k + p: p is the placement rule, `first_fit`, `best_fit` or `spread`. A job of several GPUs that does not
       fit claims those that are expected to be released first, and starts when the last of them is. One claim may be
-      pending, until every job that holds some of the GPUs has ended or pauses; then only jobs that fit can start.
+      pending, until every job that holds some of the GPUs has ended or pauses; then only jobs that fit can start, as
+      always with `claims=False`.
     - R pauses of running slot r, legal while a job waits for GPUs and once the job has run for `min_run_s`. With
       `victims_by="rule"` there are none, and a start that does not fit pauses the jobs that the base policy would pause
       for it.
@@ -509,6 +524,7 @@ class GPUClusterEnv(ClusterEnv):
       `gain` with hints.
     - `min_run_s`: time since its last start after which an action may pause a job, s. Agents that learn pauses with a
       short one may pause and restart jobs without end, as time hardly passes in between.
+    - `claims`: whether a start that does not fit claims GPUs; only with `victims_by="agent"`.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
     - `illegal`: take the `next_legal` or the `first_legal` action instead of an illegal one, pauses after all others;
       or `raise` a ValueError.
@@ -538,6 +554,7 @@ class GPUClusterEnv(ClusterEnv):
         margin: float | None = None,
         queue_order: str | None = None,
         min_run_s: float = MIN_RUN_S,
+        claims: bool = True,
         tau_s: float | None = 3600.0,
         illegal: str = "next_legal",
         mask: str = "info",
@@ -553,6 +570,7 @@ class GPUClusterEnv(ClusterEnv):
             "queue_slots": queue_slots,
             "running_slots": running_slots,
             "min_run_s": min_run_s,
+            "claims": claims,
             "tau_s": tau_s,
             "illegal": illegal,
             "mask": mask,

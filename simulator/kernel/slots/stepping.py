@@ -4,13 +4,13 @@ Actions are numbered as follows, for K queue slots and R running slots:
 
 - `places * k + p`: start the job of queue slot k. With places = 1, the scenario's placement rule places it; with
   places = 3, placement rule p of `RULES` does.
-- `places * K + r`, only with pauses = 1: pause the job of running slot r.
+- `places * K + r`, only with pauses > 0: pause the job of running slot r.
 - the last action: wait for the next event.
 
-With pauses = 0, a start that does not fit pauses the victims that `slot_features.pick` finds. With pauses = 1, it
+With pauses = 0, a start that does not fit pauses the victims that `slot_features.pick` finds. With pauses = 1 or 2,
+ticks are skipped: a decision follows an arrival, an end or another event. With pauses = 2, a start that does not fit
 claims GPUs (`claims.place_claim`); a claim is pending until every job that holds some of them has ended or pauses, and
-meanwhile only starts that fit are legal. Ticks are then skipped: a decision follows an arrival, an end or another
-event.
+meanwhile only starts that fit are legal.
 """
 
 import numpy as np
@@ -43,6 +43,7 @@ policy would start next (K for waiting), the number of queued jobs, instants so 
 done, and whether some job never will be."""
 
 NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
+CLAIMS = 2  # value of pauses
 BEGIN, LEAVE = -1, -2  # in place of an action: advance to the first decision; leave the environment unchanged
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
 """Placement rules p of actions with places = 3."""
@@ -126,10 +127,12 @@ def waits_for_gpus(s):
 
 
 @compiled
-def write_mask(s, jobs, places, queue, features, running, mask):
+def write_mask(s, jobs, places, claims, queue, features, running, mask):
     """Write the mask of starts and claims, pauses while a job waits, and waiting; return whether any job can move."""
     starts = places * len(features)
-    list_claimants(s, jobs, queue, mask[: len(features)])
+    mask[: len(features)] = 0
+    if claims:
+        list_claimants(s, jobs, queue, mask[: len(features)])
     # From the last, so that entry k // places is read before it is overwritten.
     for number in range(starts - 1, -1, -1):
         k = number // places
@@ -144,7 +147,7 @@ def write_mask(s, jobs, places, queue, features, running, mask):
 
 
 @compiled
-def advance_to_start_or_pause(s, jobs, cache, slots, places, min_run_s, listed, observation, mask):
+def advance_to_start_or_pause(s, jobs, cache, slots, places, claims, min_run_s, listed, observation, mask):
     """Advance until a job can start where it fits, claim GPUs, or be paused, or the episode ends, and observe.
 
     Return the slot of the base policy's own choice.
@@ -159,7 +162,7 @@ def advance_to_start_or_pause(s, jobs, cache, slots, places, min_run_s, listed, 
             invalidate(s, cache)
             used, own = look(s, jobs, cache, queue, features, mask)
             describe_running_slots(s, jobs, cache, listed[slots:], min_run_s, observation[end:])
-            if write_mask(s, jobs, places, queue, features, running, mask) or over:
+            if write_mask(s, jobs, places, claims, queue, features, running, mask) or over:
                 break
         wait_for_event(s, jobs)
     for k in range(slots):
@@ -202,12 +205,17 @@ def take(s, jobs, cache, action, slots, places, pauses, min_run_s, listed, obser
         job = listed[action // places]
         started = places > 1 and start_by(s, jobs, job, RULES[action % places])
         if not started:
-            if pauses:
+            if pauses == CLAIMS:
                 start_or_claim(s, jobs, job)
+            elif pauses:
+                start(s, jobs, job)
             else:
                 pick(s, jobs, cache, job)
     if pauses:
-        return advance_to_start_or_pause(s, jobs, cache, slots, places, min_run_s, listed, observation, mask)
+        claims = pauses == CLAIMS
+        return advance_to_start_or_pause(
+            s, jobs, cache, slots, places, claims, min_run_s, listed, observation, mask
+        )
     return advance_to_start(s, jobs, cache, slots, places, min_run_s, listed, observation, mask)
 
 
@@ -230,7 +238,7 @@ def step(
     """Step N environments: carry out an action in each, and advance it to its next decision.
 
     states: at least N records. jobs: (N, J). caches: (N,). actions: int64 (N,), legal ones, or BEGIN, or LEAVE.
-    slots, places, pauses: K, 1 or 3, 0 or 1; see the module. min_run_s: time since its last start after which a job may
+    slots, places, pauses: K, 1 or 3, 0 to 2; see the module. min_run_s: time since its last start after which a job may
     be paused by an action, s. Written are:
     listed: int64 (N, K + R), the job of each queue slot, then of each running slot; -1 where a slot is empty.
     observations: float32 (N, n); see `slot_features.describe`, then K + 1 entries, 1 where the job of a queue slot can
