@@ -89,7 +89,8 @@ class Jobs(NamedTuple):
         row = torch.nonzero(claim[:, 0] > 0, as_tuple=True)[0]
         gpus, remaining, age, wait = claim[row].unbind(1)
         jobs = self.queued.new_zeros(len(row), len(READ))
-        known = {PRESENT: 1.0, GPUS: gpus, ESTIMATE: remaining, REMAINING: remaining, AGE: age, WAIT: wait}
+        jobs[:, READ.index(PRESENT)] = 1.0
+        known = {GPUS: gpus, ESTIMATE: remaining, REMAINING: remaining, AGE: age, WAIT: wait}
         for column, value in known.items():
             jobs[:, READ.index(column)] = value
         rows, slots = (
