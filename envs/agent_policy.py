@@ -109,31 +109,37 @@ class PlainAgent:
             source = source_of(view)
             adopt(source.states, 0, source.jobs, self._base_policy)
         if not self._moves:
-            self._moves = [Wait()] if self._only_ticked(view) else self._decide(view)
-        move = self._moves.pop(0)
-        if isinstance(move, Wait):
-            self._note_wait(view)
+            self._moves = self._decide(view) if self._is_asked(view) else []
+        move = self._moves.pop(0) if self._moves else self._wait(view)
         if isinstance(move, Preempt):
             self._num_pauses += 1
             if self._num_pauses > MAX_INSTANTS_PER_JOB * len(view.jobs.phase):
                 raise StalledEpisodeError(ENDLESS)
         return move
 
-    def _only_ticked(self, view: View) -> bool:
-        """Return whether the agent pauses jobs itself, has waited, and only ticks have passed since."""
-        return self._actions.pauses and _events(view) == self._quiet
+    def _is_asked(self, view: View) -> bool:
+        """Return whether the agent is asked at this instant: not at ticks while it waits, if it pauses jobs itself."""
+        return not self._actions.pauses or _events(view) != self._quiet
 
-    def _note_wait(self, view: View) -> None:
-        """Note up to which event the agent waits: not past the next instant where a job was paused at this one."""
+    def _wait(self, view: View) -> Wait:
+        """Return a wait for the next event, for at most `stepping.LONGEST_WAIT_S` after the agent was last asked."""
+        if self._is_asked(view):
+            self._until_s = view.now + stepping.LONGEST_WAIT_S
+        # Not past the next instant where a job was paused at this one, since it may start then.
         self._quiet = -1 if len(view.waiting) < len(view.queue) else _events(view)
+        state = source_of(view).states[0]
+        limited = (
+            self._actions.pauses and not view.nothing_pending and state["num_done"] < state["num_arrived"]
+        )
+        return Wait(self._until_s - view.now if limited else None)
 
     def _decide(self, view: View) -> list[Action]:
-        """Return the moves of the agent's next action."""
+        """Return the moves of the agent's next action, none to wait."""
         slots, actions, source = self._slots, self._actions, source_of(view)
         slots.refresh(source.states, 0, source.jobs)
         mask = actions.mask(slots)
         if not len(view.jobs.phase) or not mask[:-1].any():
-            return [Wait()]
+            return []
         if self._actions.places == 1:
             count = len(slots.queue_mask)
             slots.queue_part[-count:-1], slots.queue_part[-1] = mask[: count - 1], mask[-1]
@@ -141,7 +147,7 @@ class PlainAgent:
         legal = mask.astype(bool)
         chosen = self._predict(self._observation(slots.observation, sizes), legal)
         number = allowed(chosen, legal, illegal=self._illegal, last_resort=actions.pausing)
-        return [Wait()] if number == actions.wait else actions.moves(number, slots, view)
+        return [] if number == actions.wait else actions.moves(number, slots, view)
 
 
 def _events(view: View) -> int:

@@ -455,7 +455,8 @@ class GPUClusterEnv(ClusterEnv):
     - R pauses of running slot r, legal while a job waits for GPUs and once the job has run for `min_run_s`. With
       `victims_by="rule"` there are none, and a start that does not fit pauses the jobs that the base policy would pause
       for it.
-    - the last action waits for the next event; with `victims_by="agent"` ticks are no events.
+    - the last action waits for the next event; with `victims_by="agent"` ticks are no events, and it waits for an hour
+      at most.
     The mask of legal actions is `info["action_mask"]`, or `action_masks()` for MaskablePPO. `sample()` draws legal
     actions. An illegal action is replaced by the next legal one that is no pause: from slot k on, the first job that
     can starts, else from slot 0 on, or the environment waits. `info["illegal"]` counts these, and a UserWarning says

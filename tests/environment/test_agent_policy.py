@@ -75,6 +75,24 @@ def test_a_policy_acts_like_its_agent_in_the_environment(kind: str, physics: str
     assert not table["finish_s"].equals(rule["finish_s"]), "the agent chooses"
 
 
+def lazily(seen: Any, mask: np.ndarray) -> int:
+    """Wait in three of four cases, else choose a legal action; both depend only on the observation."""
+    number, legal = crc32(tiny.bits(seen)), np.flatnonzero(mask)
+    return int(legal[-1] if number % 4 else legal[number // 4 % len(legal)])
+
+
+@pytest.mark.parametrize("physics", ["none", "estimates", "all"])
+def test_long_waits_end_alike_where_the_agent_is_asked_step_by_step(physics: str, tmp_path: Path) -> None:
+    long = tiny.mixed(0)[:FEW].assign(duration_s=lambda table: 40.0 * table["duration_s"] + 0.3)
+    load = full_trace(Scenario(**tiny.scenario(tmp_path, long, physics=physics)))
+    table, stepwise = (
+        load.results(run(AgentPolicy(lazily), load.episode(), step_by_step=step_by_step))
+        for step_by_step in (False, True)
+    )
+    assert_frame_equal(table, stepwise, check_exact=True)
+    assert (table["start_s"] % 3600.0).isin(table["submit_s"]).any(), "some job waited for whole hours"
+
+
 @pytest.mark.filterwarnings("ignore:.*a legal action replaces it")
 @pytest.mark.parametrize("name", FLOORS)
 def test_a_floor_acts_like_its_agent_in_the_default_environment(name: str, tmp_path: Path) -> None:

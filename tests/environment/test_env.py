@@ -383,6 +383,20 @@ def test_endless_pausing_is_cut(tmp_path: Path) -> None:
     assert truncated
 
 
+@pytest.mark.parametrize("physics", ["none", "estimates"])
+def test_a_wait_lasts_an_hour_at_most(physics: str, tmp_path: Path) -> None:
+    """While one job runs for days and no more arrive, a GPU is free for the other."""
+    table = tiny.jobs(2).assign(submit_s=[0.0, 50.0], num_gpus=1, duration_s=1e6)
+    env = tiny.make(tiny.scenario(tmp_path, table, cluster="1x2", physics=physics), **BY_AGENT)
+    env.reset(seed=0)
+    start, wait = 0, len(env.action_masks()) - 1
+    env.step(start)
+    hours = [env.step(wait)[4]["elapsed"] for _ in range(30)]
+    assert hours == [3600.0] * 30
+    env.step(start)
+    assert env.results()["start_s"].tolist() == [0.0, 50.0 + 30 * 3600.0]
+
+
 def test_an_episode_in_which_a_job_fails_for_ever_is_cut(tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path))
     env.reset(seed=0)

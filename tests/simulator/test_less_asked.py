@@ -110,3 +110,30 @@ def test_a_freely_paused_job_starts_at_the_next_tick(ticks: bool) -> None:
     rows = [job(1000), job(1000, submit_s=100.0)]
     work = workload(table_of(*rows), Cluster("one", (2,), (16.0,), (8,)), physics="preemption,estimates")
     assert ends(work.results(run(Pausing(ticks=ticks), work.episode()))) == [1200, 1100]
+
+
+class Patient:
+    """Policy that waits for a hundred seconds before it starts jobs, and notes when it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+
+    def __call__(self, view: View) -> Action:
+        """Return the next action."""
+        self.asked.append(view.now)
+        if view.now < 300.0:
+            return Wait(100.0, ticks=False)
+        return view.start_first(view.waiting) or Wait()
+
+
+def test_ticks_do_not_lengthen_a_timed_wait() -> None:
+    """One job arrives at 50 s and the next much later; ticks pass each 30 s."""
+    work = workload(
+        table_of(job(1000, submit_s=50.0), job(1000, submit_s=9000.0)),
+        Cluster("one", (2,), (16.0,), (8,)),
+        physics="estimates",
+        tick=30.0,
+    )
+    policy = Patient()
+    work.results(run(policy, work.episode()))
+    assert policy.asked[:4] == [50.0, 150.0, 250.0, 350.0]

@@ -244,10 +244,12 @@ def advance_past_ticks(s, jobs):
     """
     if any_held_back(s):
         return advance(s, jobs)
+    wake = s.wake
     while True:
         if s.num_changes > 0:
             refresh(s, jobs)
-        until = min(next_event(s, jobs), s.next_closing, s.wake)
+        s.wake = wake  # a tick on the way does not end a timed wait
+        until = min(next_event(s, jobs), s.next_closing, wake)
         if s.tick > 0 and s.num_queued > 0 and until < np.inf:
             skip_ticks(s, until)
         if not advance(s, jobs):

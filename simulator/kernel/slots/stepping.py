@@ -8,7 +8,8 @@ Actions are numbered as follows, for K queue slots and R running slots:
 - the last action: wait for the next event.
 
 With pauses = 0, a start that does not fit pauses the victims that `slot_features.pick` finds. With pauses = 1 or 2,
-ticks are skipped: a decision follows an arrival, an end or another event. With pauses = 2, a start that does not fit
+ticks are skipped: a decision follows an arrival, an end or another event, or `LONGEST_WAIT_S`. Without that limit, one
+wait while long jobs run and no more arrive would leave GPUs idle for weeks. With pauses = 2, a start that does not fit
 claims GPUs (`claims.place_claim`); a claim is pending until every job that holds some of them has ended or pauses, and
 meanwhile only starts that fit are legal.
 """
@@ -44,6 +45,7 @@ done, and whether some job never will be."""
 
 NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
 CLAIMS = 2  # value of pauses
+LONGEST_WAIT_S = 3600.0  # with pauses > 0
 BEGIN, LEAVE = -1, -2  # in place of an action: advance to the first decision; leave the environment unchanged
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
 """Placement rules p of actions with places = 3."""
@@ -64,8 +66,13 @@ def wait(s, jobs):
 
 @compiled
 def wait_for_event(s, jobs):
-    """Advance to the next instant that is more than a tick; with nothing pending, to another at the same time."""
+    """Advance to the next instant that is more than a tick; while jobs are present, by `LONGEST_WAIT_S` at most.
+
+    With nothing pending, advance to another instant at the same time.
+    """
     s.wake = s.clock if next_event(s, jobs) == np.inf else np.inf
+    if s.wake == np.inf and s.num_done < s.num_arrived:
+        s.wake = s.clock + LONGEST_WAIT_S
     advance_past_ticks(s, jobs)
 
 
