@@ -114,8 +114,9 @@ def has_a_choice(episode: Episode, slots: Slots, numbering: PlainActions) -> boo
 
 
 def to_the_next_instant(episode: Episode, slots: Slots) -> None:
-    """Advance to the next event; with nothing pending, to another instant at the same time."""
-    episode.state.wake = episode.state.clock if episode.nothing_pending else np.inf
+    """Advance to the next event, by an hour at most; with nothing pending, to another instant at the same time."""
+    limit_s = 3600.0 if episode.num_present else np.inf
+    episode.state.wake = episode.state.clock + (0.0 if episode.nothing_pending else limit_s)
     episode.advance(ticks=False)
     look(episode, slots)
 

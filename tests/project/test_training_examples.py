@@ -18,8 +18,14 @@ from tests.conftest import ROOT
 
 FOLDER = ROOT / "docs" / "examples" / "train"
 PAGE = ROOT / "docs" / "your_own_agent.md"
-LEARN = ("sb3_steer", "sb3_ppo", "sb3_dqn", "maskable_ppo", "one_file")
-MAX_LINES = {"one_file": 115, "sb3_steer": 105, "slots": 120}  # lines; 60 of the others
+LEARN = ("sb3_steer", "sb3_ppo", "sb3_dqn", "maskable_ppo", "one_file", "inspector", "rl_scheduler")
+MAX_LINES = {
+    "one_file": 115,
+    "sb3_steer": 105,
+    "slots": 120,
+    "inspector": 125,
+    "rl_scheduler": 90,
+}  # 60 of the others
 OF_SB3 = ("sb3_ppo", "sb3_dqn", "maskable_ppo")
 pytestmark = pytest.mark.filterwarnings("ignore:.*a legal action replaces it")
 STEPS = 16
@@ -34,7 +40,7 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def example(name: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    if name == "maskable_ppo":
+    if name in ("maskable_ppo", "rl_scheduler"):
         pytest.importorskip("sb3_contrib", reason="installed by [dev]")
     module = import_module(f"docs.examples.train.{name}")
     monkeypatch.setattr(module, "WINDOWS", {"scenario": chosen})

@@ -113,5 +113,5 @@ def command(name: str, train: Callable[[int, int], None], workload: str) -> None
     parser.add_argument("--windows", default="24", help="test windows of the table at the end")
     chosen = parser.parse_args()
     train(chosen.steps, chosen.seed)
-    beside = ["random_legal", f"docs.examples.train.{name}:policy", "first_legal", "fifo", "srtf"]
+    beside = ["random_legal", f"docs.examples.train.{name}:policy", "first_legal", "fifo", "sjf", "srtf"]
     main(["--policy", *beside, "--workload", workload, "--windows", chosen.windows])
