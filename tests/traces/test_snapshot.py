@@ -55,9 +55,9 @@ def test_a_log_for_simulation_still_needs_run_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "at", "words"),
     [
-        (TABLE, "1000", "no job that runs or queues"),
+        (TABLE, "1000", "no running or queued job"),
         (TABLE, "soon", "a time like"),
-        ("job_id,submit_s,num_gpus,duration_s\na,0,1,5\n", None, "no job that runs or queues|no starts"),
+        ("job_id,submit_s,num_gpus,duration_s\na,0,1,5\n", None, "no running or queued job|no starts"),
     ],
 )
 def test_a_snapshot_without_jobs_or_time_is_an_error(
