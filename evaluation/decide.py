@@ -79,7 +79,7 @@ def acted(policy: Policy, episode: Episode) -> list[Action]:
                 episode.apply(action)
             actions.append(action)
             if len(actions) > most:
-                raise StalledEpisodeError(episode.no_progress("the policy goes on acting without a wait"))
+                raise StalledEpisodeError(episode.no_progress("the policy keeps acting without waiting"))
     return actions
 
 
@@ -158,7 +158,7 @@ def nice_values(ids: Sequence[str], priority: Mapping[str, float]) -> list[int]:
     for name, own in zip(ids, known, strict=True):
         if own is None:
             raise ValueError(
-                f"job {name} has no priority in the snapshot, and others have: call squeue --json again"
+                f"job {name} has no priority in the snapshot although others do: run squeue --json again"
             )
         target = min(own, before - 1)
         if target < 1:
@@ -169,7 +169,9 @@ def nice_values(ids: Sequence[str], priority: Mapping[str, float]) -> list[int]:
         nice.append(int(own - target))
         before = target
     if max(nice, default=0) > NEVER_NICE:
-        raise ValueError(f"a nice value of {max(nice):,} is more than Slurm takes")
+        raise ValueError(
+            f"nice value {max(nice):,}: Slurm accepts at most {NEVER_NICE:,} (lower the priorities)"
+        )
     return nice
 
 
@@ -240,7 +242,7 @@ def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Po
     policy = baselines.load(chosen.policy)
     if is_oracle(chosen.policy):
         raise ValueError(
-            f"--policy {chosen.policy}: an oracle reads run times, which nobody knows of these jobs"
+            f"--policy {chosen.policy} requires true run times, which are unknown here: choose another policy"
         )
     columns = columns_given(chosen.columns)
     found = snapshot(chosen.file, chosen.trace, columns=columns, time_zone=chosen.time_zone, at=chosen.at)

@@ -28,6 +28,7 @@ from gpu_cluster_gym.simulator.kernel.union.weights import (
 from gpu_cluster_gym.simulator.policy import Action, RunsCompiled
 from gpu_cluster_gym.simulator.source import Source, source_of
 from gpu_cluster_gym.simulator.speed_model import fit
+from gpu_cluster_gym.traces import unknown
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
@@ -122,7 +123,7 @@ class Offsets:
         """Take the rule at offsets of 0, and the names of weights; ValueError for an unknown weight or a switch."""
         known = {each.name: each for each in RULE_PARAMETERS if each.scale > 0}
         if wrong := [name for name in weights if name not in known]:
-            raise ValueError(f"unknown weight(s) {', '.join(wrong)}: expected some of {', '.join(known)}")
+            raise ValueError(unknown("weight", wrong[0], known))
         self.start, self.names = start, tuple(weights)
         self._of: tuple[RuleParameter, ...] = tuple(known[name] for name in weights)
 

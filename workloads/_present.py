@@ -145,8 +145,8 @@ def _limits(now: pd.DataFrame, past: pd.DataFrame, now_s: float) -> tuple[np.nda
     times = [float(each) for each in (ran_s, past["duration_s"].max() if len(past) else np.nan) if each > 0]
     if not times:
         raise ValueError(
-            "the snapshot has no time limits and no finished jobs, so that nothing is known of run times: name a "
-            "log of finished jobs by --history"
+            "the snapshot has no time limits and no finished jobs, from which run times could be estimated: pass a log "
+            "of finished jobs with --history"
         )
     longest = max(times)
     note = f"no time limits: every job is given the longest run time known, {longest:,.0f} s, as its limit"

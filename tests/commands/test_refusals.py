@@ -52,8 +52,8 @@ from tests.conftest import ROOT
         (("--policy", "fifo", "--node-mtbf", "5"), ("did you mean '--node-mtbf-h'",)),
         (("--policy", "fifo", "--drain-every-h", "2"), ("--drain-every-h 2: expected more than",)),
         (("--policy", "fifo", "--max-share", "99"), ("--max-share 99: expected at least 1 and at most 4",)),
-        ((), ("exactly one is required", "--policy", "--paper")),
-        (("--policy", "fifo", "--paper", "xion"), ("exactly one is required", "or --paper")),
+        ((), ("exactly one of --paper", "--policy", "--paper")),
+        (("--policy", "fifo", "--paper", "xion"), ("exactly one of --paper", "or --paper")),
         (
             ("--policy", "fifo", "--full-trace", "--trace-file", "a.csv", "--windows", "2"),
             ("one episode: drop it or --windows",),

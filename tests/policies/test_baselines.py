@@ -95,7 +95,9 @@ def test_underscored_modules_are_no_policies() -> None:
 
 
 def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
-    with pytest.raises(ValueError, match=r"no policy 'xoin' among .*\bfifo\b.*; did you mean 'xion'\?"):
+    with pytest.raises(
+        ValueError, match=r"unknown policy 'xoin': expected one of .*\bfifo\b.*; did you mean 'xion'\?"
+    ):
         load("xoin")
 
 

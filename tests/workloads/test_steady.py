@@ -252,7 +252,7 @@ def test_a_window_in_which_no_job_counts_is_refused(tmp_path: Path) -> None:
         after_days=HOUR,
     )
     with pytest.raises(
-        ValueError, match=r"train 0 of .* has no job to count: none is submitted from its day"
+        ValueError, match=r"train 0 of .* has no job to count, since none is submitted from day"
     ):
         windows(scenario, "train", 1)
     counted = windows(replace(scenario, warm_days=HOUR / 2, counted_days=2.5 * HOUR), "train", 1)[0].counted
