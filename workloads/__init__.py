@@ -124,12 +124,12 @@ def refuse_contradictions(scenario: Scenario, fields: Mapping[str, Any], workloa
     days = scenario.warm_days + scenario.counted_days + scenario.after_days
     if fields.get("full_trace"):
         raise ValueError(
-            f"--full-trace replays all jobs from an empty cluster, but {steady} sets steady windows: drop one of them"
+            f"--full-trace replays all jobs from an empty cluster, but {steady} sets steady windows: drop either flag"
         )
     if fields.get("target_load"):
         raise ValueError(
-            f"--target-load does not apply to the steady windows of {steady}, whose load is --steady-load: drop one of "
-            "them"
+            f"--target-load does not apply to the steady windows of {steady}, whose load is --steady-load: drop "
+            "either flag"
         )
     if "jobs" in fields and "steady_load" not in fields:
         raise ValueError(

@@ -136,7 +136,9 @@ def test_sets_of_parts_have_names() -> None:
     assert Scenario(physics="all").parts == set(PARTS)
     standard = Scenario().parts
     assert set(PARTS) - standard == {"cpu_jobs", "gpu_types", "failures"}
-    with pytest.raises(ChoiceError, match=r"all, none, exclusive, standard, or a comma-separated .*mean 'standard'"):
+    with pytest.raises(
+        ChoiceError, match=r"all, none, exclusive, standard, or a comma-separated .*mean 'standard'"
+    ):
         Scenario(physics="standart")
 
 
@@ -327,11 +329,11 @@ def test_flags_and_files_that_contradict_a_steady_workload_are_refused(tmp_path:
     file = tmp_path / "mine.json"
     file.write_text('{"workload": "philly", "jobs": 7}')
     for args in (("--workload", "philly", "--jobs", 7), ("--config", file)):
-        with pytest.raises(ValueError, match="--jobs 7: steady windows last 24 days"):
+        with pytest.raises(ValueError, match="--jobs 7 does not apply to steady windows, which last 24 days"):
             read(*args)
     folder = run_folder.open_run_folder("test", Choices(named("philly")), tmp_path / "out")
     assert read("--config", folder).scenario == named("philly")
-    with pytest.raises(ValueError, match="--jobs 7: steady windows last 24 days"):
+    with pytest.raises(ValueError, match="--jobs 7 does not apply to steady windows, which last 24 days"):
         read("--config", folder, "--jobs", 7)
 
 

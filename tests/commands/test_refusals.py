@@ -64,7 +64,7 @@ from tests.conftest import ROOT
             ("without --protocol, --audit or --full-trace",),
         ),
         (("--policy", "fifo", "--split", "train"), ("--split 'train'", "test")),
-        (("--paper", "xoin"), ("no paper 'xoin' among", "did you mean 'xion'")),
+        (("--paper", "xoin"), ("unknown paper 'xoin'", "did you mean 'xion'")),
         (("--paper", "xion", "--cluster", "8x8", "--tick", "9"), ("drop --cluster, --tick",)),
         (("--paper", "xion", "--windows", "0"), ("--windows 0", "at least 1")),
     ],

@@ -227,7 +227,7 @@ def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.Ca
     [
         (("--report",), "--report and --perfetto require --policy"),
         (("--policy", "fifo", "fifo"), "fifo twice"),
-        (("--policy", "nobody"), "no policy 'nobody'"),
+        (("--policy", "nobody"), "unknown policy 'nobody'"),
     ],
 )
 def test_a_judgement_takes_policies_as_a_table_does(

@@ -210,7 +210,7 @@ def test_the_command_prints_a_row_for_each_queued_job(
     args = ["forecast", str(file), "--cluster", "1x8+1x1", "--futures", "50", "--csv", str(starts)]
     assert main(args) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "1 jobs run and 1 queue on 1x8+1x1; policy easy, 50 futures" in out
+    assert "1 running and 1 queued jobs on 1x8+1x1; policy easy, 50 futures" in out
     assert "Not calibrated (the history has fewer than 20 jobs)" in out
     (row,) = pd.read_csv(starts).to_dict("records")
     assert row["job_id"] == "b"
@@ -220,7 +220,7 @@ def test_the_command_prints_a_row_for_each_queued_job(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--policy", "srtf_oracle"], "an oracle reads run times"),
+        (["--policy", "srtf_oracle"], "requires true run times"),
         (["--policy", "eazy"], "policy 'eazy'"),
         (["--at", "never"], "a time like"),
         (["--cluster", "1x4"], "the running jobs hold 8 GPUs"),

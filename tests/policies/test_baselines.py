@@ -90,7 +90,7 @@ def test_names_are_had_without_the_compiler() -> None:
 
 def test_underscored_modules_are_no_policies() -> None:
     assert "_sharing" not in names()
-    with pytest.raises(ValueError, match="no policy '_sharing'"):
+    with pytest.raises(ValueError, match="unknown policy '_sharing'"):
         load("_sharing")
 
 

@@ -398,7 +398,7 @@ def test_other_delimiters_are_found(tmp_path: Path, delimiter: str) -> None:
     [
         ("job_id=id", "found only 'job_id, submit_s"),
         ("job=job_id", "unknown column 'job': expected one of job_id"),
-        ("job_id", "no pair like job_id=NAME"),
+        ("job_id", "not a pair like job_id=NAME"),
         ('job_id="a', "a closing quote is missing"),
         ("job_id=a,submit_s=a", "'a' is given twice"),
     ],
