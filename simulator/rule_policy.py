@@ -64,7 +64,7 @@ class Rule(RuleParameters, RunsCompiled):
 def memory_of(
     rule: Rule, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray, rows: int = 1
 ) -> np.ndarray:
-    """Return `rows` initial memories of a rule for an episode, and fit the profiles of its jobs if need be.
+    """Return `rows` initial memories of a rule for an episode, and fit the profiles of its jobs where that is missing.
 
     histories: history records, of which the first is copied.
     """
@@ -74,13 +74,13 @@ def memory_of(
 
 def fit_profiles(states: np.ndarray, jobs: np.ndarray) -> None:
     """Write the coefficients fitted to each job's profile into the jobs that lack them."""
-    unknown = np.flatnonzero(~jobs["fitted"].any(axis=1) & (jobs["num_gpus"] > 0))
-    for job in unknown.tolist():
+    unfitted = np.flatnonzero(~jobs["fitted"].any(axis=1) & (jobs["num_gpus"] > 0))
+    for job in unfitted.tolist():
         jobs["fitted"][job] = fit(measurements.profiled(states, jobs, job))
 
 
 def next_move(source: Source) -> Action:
-    """Return the next action of the rule, whose memory then takes it as done."""
+    """Return the next action of the rule, which its memory then treats as carried out."""
     memory = source.rule_memory
     kind = decide.next_move(source.states, 0, memory, 0, source.jobs)
     return next_listed(memory, kind)
@@ -176,7 +176,7 @@ class Steered(RunsCompiled):
     """
 
     def __init__(self, offsets: Offsets, every: int, choose: Choose) -> None:
-        """Take the adjustable weights, the number of arrivals between decisions, and what chooses the offsets."""
+        """Take the adjustable weights, the number of arrivals between decisions, and the choice of offsets."""
         self.offsets, self.every, self.choose = offsets, every, choose
         self.key = uuid4()
 
