@@ -12,8 +12,11 @@ COMMANDS = {
         "describe a log: load, widths, run times, waits, tenants",
     ),
     "fetch": ("gpu_cluster_gym.traces._fetch", "download a public trace from its official archive"),
-    "forecast": ("gpu_cluster_gym.evaluation.forecast", "say when the queued jobs of a snapshot start"),
-    "decide": ("gpu_cluster_gym.evaluation.decide", "say what a policy would do now with a snapshot's jobs"),
+    "forecast": ("gpu_cluster_gym.evaluation.forecast", "forecast when the queued jobs of a snapshot start"),
+    "decide": (
+        "gpu_cluster_gym.evaluation.decide",
+        "print the actions of a policy for the jobs of a snapshot",
+    ),
     "plot": ("gpu_cluster_gym.evaluation.plot.__main__", "draw figures of a run folder"),
 }
 """The module of each command, and its purpose."""

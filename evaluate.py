@@ -58,9 +58,9 @@ class Evaluation:
     """Policies: a module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the pretrained agent for the
     workload, or the general one), the folder of an agent, module:attribute, or lookahead:NAME for look-ahead based on
     NAME. Several are compared with the first; a single one is compared with fifo, next to fifo_strict, easy, sjf, srtf
-    and las. Every table of windows has two floors: agents that choose random_legal and first_legal actions."""
-    no_floors: bool = False
-    """Leave out the rows random_legal and first_legal."""
+    and las. Every table of windows has two floors: agents that choose random and first legal actions (--no-floors)."""
+    floors: bool = True
+    """Add the rows random_legal and first_legal."""
     wide: bool = False
     """Print all metrics; by default the ratio and four metrics. The run folder has all of them in any case."""
     protocol: tuple[str, ...] = ()
@@ -97,10 +97,11 @@ class Evaluation:
     perfetto: bool = False
     """Write a trace of each episode for ui.perfetto.dev; implies --record."""
     audit: bool = False
-    """Do not score the policies but test whether they act on what nobody can know yet: random workloads that differ
-    only later must lead to the same decisions until then. Prints one line a policy; exit code 1 at a leak."""
+    """Instead of scoring the policies, test whether they use information about the future: on random workloads that
+    differ only from some time on, decisions before that time must be equal. Prints a line per policy; exit code 1 at a
+    leak."""
     what_if: str | None = choice(None, expected=what_if_expected)
-    """Do not compare the policies but print their mean waits on clusters of other sizes, as in nodes=8..24 (with
+    """Instead of comparing the policies, print their mean waits on clusters of other sizes, as in nodes=8..24 (with
     --full-trace), with intervals over days and the knee."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
@@ -192,7 +193,9 @@ def print_what_if(evaluation: Evaluation) -> None:
     from gpu_cluster_gym.evaluation import what_if
 
     if not (evaluation.policy and evaluation.scenario.full_trace):
-        raise ValueError("--what-if requires --policy and --full-trace: waits are those of all jobs")
+        raise ValueError(
+            "--what-if requires --policy and --full-trace, since it averages the waits of all jobs"
+        )
     policies = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
     nodes = what_if.nodes_of(str(evaluation.what_if))
     with progress("simulating", len(policies) * len(nodes)) as moved:
@@ -212,7 +215,9 @@ def audit(evaluation: Evaluation) -> None:
     with working("compiling the simulator"):
         results = audit(makers, seed=evaluation.scenario.seed, done=partial(print, flush=True))
     if untried := [each.name for each in results if not each.pairs]:
-        raise ValueError(f"no pair could be tried with {', '.join(untried)}: see the reason above")
+        raise ValueError(
+            f"the audit found no pair of workloads for {', '.join(untried)}: see the reason above"
+        )
     if any(each.leaks for each in results):
         sys.exit(1)
 
@@ -227,12 +232,13 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         refuse_code(evaluation, file, choices.parse(Evaluation(), args))
     if sum(map(bool, (evaluation.protocol or evaluation.policy, evaluation.paper))) != 1:
         raise ValueError(
-            "exactly one is required: --policy (policies to score), --protocol (agents to judge) or --paper (claims)"
+            "expected --policy (policies to score), --protocol (agents to compare) or --paper (claims to check): name "
+            "exactly one of --paper and the other two"
         )
     if evaluation.records and (evaluation.protocol or not evaluation.policy):
         raise ValueError("--record, --report and --perfetto require --policy, without --protocol")
     if evaluation.audit and not evaluation.policy:
-        raise ValueError("--audit requires --policy: it tests policies, agents by their folders included")
+        raise ValueError("--audit requires --policy, which names policies or the folders of agents")
     if evaluation.scenario.full_trace and (evaluation.windows or evaluation.protocol):
         other = "--windows" if evaluation.windows else "--protocol, which needs windows"
         raise ValueError(f"--full-trace replays the trace as one episode: drop it or {other}")
@@ -376,9 +382,8 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     """Return the policies to score by name, and the name of the reference."""
     from gpu_cluster_gym.agents.resolve import in_table
 
-    floors = not evaluation.no_floors
     simulated = tuple(name for name in evaluation.policy if name != RECORDED) or ("fifo",)
-    found = in_table(simulated, evaluation.scenario, evaluation.workload, floors=floors)
+    found = in_table(simulated, evaluation.scenario, evaluation.workload, floors=evaluation.floors)
     print_notes(evaluation)
     return found
 

@@ -119,7 +119,7 @@ def read_choices(args: Sequence[str]) -> Run:
     run = choices.read(Run, args, command="train_agent.py", about=about, presets=PRESETS)
     if run.scenario.full_trace:
         raise ValueError(
-            "--full-trace is not for training, which requires windows of a trace (drop --full-trace)"
+            "--full-trace does not apply to training, which requires windows of a trace: drop it"
         )
     return replace(run, processes=run.processes and processors(run.processes))
 
@@ -130,7 +130,7 @@ def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
 
     status = run_folder.status_of(folder)
     why = {
-        None: f"no run of train_agent.py is in {folder}",
+        None: "expected the run folder of train_agent.py",
         "running": f"it is still running: end it first (process and machine: {folder / run_folder.STATUS})",
         "finished": "it has finished",
     }.get(status)

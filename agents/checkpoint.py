@@ -107,7 +107,7 @@ def load(folder: str | Path) -> Agent:
     try:
         choices = json.loads(contents[CHOICES].decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{folder} has no readable agent ({CHOICES}): {error}") from None
+        raise ValueError(f"{folder / CHOICES}: expected the JSON of an agent ({error})") from None
     if not isinstance(choices, dict):
         raise ValueError(f"{folder / CHOICES}: expected a JSON object with the options of an agent")
     layout = _check_layout(folder, choices.get("layout"))
@@ -147,11 +147,12 @@ def _contents(folder: Path) -> dict[str, bytes]:
     try:
         contents = integrity.read(folder)
     except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
         if several := sorted(f"{each.parent.name}" for each in folder.glob(f"seed-*/{BEST}")):
             raise ValueError(
                 f"{folder} has several agents: name one of its folders {', '.join(several)}"
             ) from None
-        found = f"{folder} has no readable agent ({CHOICES}, {WEIGHTS}, {integrity.SUMS}): {error}"
+        found = f"{folder} has no readable agent ({CHOICES}, {WEIGHTS}, {integrity.SUMS}): {why}"
         unsigned = (folder / CHOICES).exists() and not (folder / integrity.SUMS).exists()
         remedy = (
             f"; if you trust its files: sha256sum {CHOICES} {WEIGHTS} > {integrity.SUMS}" if unsigned else ""

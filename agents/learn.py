@@ -27,6 +27,7 @@ from gpu_cluster_gym.agents.training import SteerTraining, Training
 from gpu_cluster_gym.agents.validation import Validation
 from gpu_cluster_gym.envs.steer import usual_weights
 from gpu_cluster_gym.evaluation.run_folder import BEST
+from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule
 from gpu_cluster_gym.workloads import Scenario, named
 
 LEARNERS: dict[str, type[Learner]] = {"steer": SteerLearner, "moves": MovesLearner, "plain": PlainLearner}
@@ -89,5 +90,6 @@ def learner_of(scenario: Scenario, training: Training, threads: int = 1) -> Lear
                     f"--extra-workloads {name}: it is a training workload already; name each workload once"
                 )
         weights = training.weights or usual_weights(*scenarios_of(scenario, training).values())
+        Offsets(Rule(), weights)  # ValueError for an unknown one
         training = replace(training, weights=weights)
     return LEARNERS[training.action](scenario, training, threads)

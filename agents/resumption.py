@@ -249,7 +249,7 @@ def unpacked(content: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Return a packed array of the type and shape of another; ValueError for another size."""
     found = zlib.decompressobj().decompress(content.tobytes(), like.nbytes + 1)
     if len(found) != like.nbytes:
-        raise ValueError(f"a state of environments does not fit {like.nbytes:,} bytes: train again")
+        raise ValueError(f"a stored state of environments does not have {like.nbytes:,} bytes: train again")
     return np.frombuffer(found, like.dtype).reshape(like.shape).copy()
 
 

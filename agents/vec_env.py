@@ -90,7 +90,9 @@ class ClusterVecEnv(VecEnv):
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Raise AttributeError: the environments share their attributes."""
-        raise AttributeError(f"{attr_name} cannot be set: the environments of a batch share their attributes")
+        raise AttributeError(
+            f"{attr_name} cannot be set, since the environments of a batch share their attributes: make another batch"
+        )
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
@@ -103,7 +105,7 @@ class ClusterVecEnv(VecEnv):
         if method_name == "results":
             return [self.env.results(i) for i in which]
         raise AttributeError(
-            f"no method {method_name!r} of an environment of a batch; available are action_masks and results"
+            f"method {method_name!r}: expected action_masks or results, the methods of an environment in a batch"
         )
 
     def env_is_wrapped(self, wrapper_class: type[Wrapper], indices: VecEnvIndices = None) -> list[bool]:

@@ -240,10 +240,8 @@ KINDS = {
 }
 """Measured clusters by name of links; we inferred the links where a source does not report them."""
 
-ROUNDS, FLOOR = (
-    60,
-    1e-3,
-)  # rounds of the fit; lower bound of errors in the weights, and of 1 / bandwidth, s per GB
+ROUNDS = 60  # of the fit
+FLOOR = 1e-3  # lower bound of errors in the weights, and of 1 / bandwidth, s per GB
 
 
 def by_name(many: pd.DataFrame) -> pd.DataFrame:
@@ -315,7 +313,7 @@ def solved(gained: Floats, left: Floats, scale: Floats, chosen: tuple[int, ...])
 PAIRS = "colocation.csv"
 JOB = ["model", "dataset", "batch", "precision"]
 SLOPES = np.arange(0.0, 3.0, 0.01)  # candidates of the fit
-AMPLE_GIB = 1000.0  # memory per GPU: the measured pairs did fit
+AMPLE_GIB = 1000.0  # memory per GPU, since the measured pairs fitted theirs
 FORMS: dict[Literal["turns", "excess"], float] = {"turns": CONTENTION, "excess": CONTENTION_OF_EXCESS}
 
 
@@ -700,7 +698,9 @@ def verdicts(part: str, points: Points) -> Iterator[str]:
         worse, rows = [], 0
         for what, each in points.groupby("what", sort=False):
             middle = pd.Series(each["measured"].median(), each.index)
-            computed, constant = (mean_error(each, each.get(name, middle)) for name in (scheme, baseline))
+            computed, constant = (
+                percent_off(each, each.get(name, middle)).mean() for name in (scheme, baseline)
+            )
             rows += computed >= 0
             worse += [str(what)] if computed > constant else []
         sentence = (
@@ -711,19 +711,16 @@ def verdicts(part: str, points: Points) -> Iterator[str]:
         yield f"{sentence} ({' '.join(scheme.split())}{', both' if baseline != 'constant' else ''})."
 
 
-def mean_error(rows: Points, computed: "pd.Series[float]") -> float:
-    """Return the mean error, in percent, of the computed points of a row."""
+def percent_off(rows: Points, computed: "pd.Series[float]") -> "pd.Series[float]":
+    """Return the errors, in percent, of the computed points of a row; points of one setting count as one."""
     errors = 100 * (computed / rows["measured"] - 1).abs()
-    if "setting" in rows and rows["setting"].notna().all():
-        errors = errors.groupby(rows["setting"]).mean()
-    return float(errors.mean())
+    by_setting = "setting" in rows and rows["setting"].notna().all()
+    return errors.groupby(rows["setting"]).mean() if by_setting else errors
 
 
 def error(rows: Points, computed: "pd.Series[float]") -> str:
     """Return the mean and median error, in percent, of the computed points of a row, as a cell."""
-    errors = 100 * (computed / rows["measured"] - 1).abs()
-    if "setting" in rows and rows["setting"].notna().all():
-        errors = errors.groupby(rows["setting"]).mean()
+    errors = percent_off(rows, computed)
     return "" if errors.isna().all() else f"{errors.mean():.1f} ({errors.median():.1f})"
 
 

@@ -19,7 +19,7 @@ import pandas as pd
 
 from gpu_cluster_gym import baselines, traces
 from gpu_cluster_gym.evaluation import decide, forecast
-from gpu_cluster_gym.evaluation.forecast import Past
+from gpu_cluster_gym.evaluation.forecast import PastForecast
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.workloads import Scenario, filled, prepare, present
@@ -78,23 +78,23 @@ def scheduled(table: pd.DataFrame, rules: Scenario) -> tuple[pd.DataFrame, dict[
     return log, held
 
 
-def covered(found: Sequence[Past]) -> tuple[list[float], list[float]]:
+def covered(found: Sequence[PastForecast]) -> tuple[list[float], list[float]]:
     """Return the share of jobs within their interval at each later time, before and after calibration."""
     raw, after = [], []
     for place, each in enumerate(found):
-        known = [past for past in found[:place] if past.at_s + past.was_s.max() < each.at_s][
-            -forecast.TIMES :
+        known = [past for past in found[:place] if past.at_s + past.actual_s.max() < each.at_s][
+            -forecast.PAST_TIMES :
         ]
-        if len(known) < forecast.MIN_TIMES:
+        if len(known) < forecast.MIN_PAST_TIMES:
             continue
         ends = forecast.stretched(each.low_s, each.middle_s, each.high_s, forecast.calibrated(known))
-        raw.append(_within(each.was_s, each.low_s, each.high_s))
-        after.append(_within(each.was_s, *ends))
+        raw.append(_within(each.actual_s, each.low_s, each.high_s))
+        after.append(_within(each.actual_s, *ends))
     return raw, after
 
 
-def _within(was_s: np.ndarray, low_s: np.ndarray, high_s: np.ndarray) -> float:
-    return float(((was_s >= low_s - 1) & (was_s <= high_s + 1)).mean())
+def _within(actual_s: np.ndarray, low_s: np.ndarray, high_s: np.ndarray) -> float:
+    return float(((actual_s >= low_s - 1) & (actual_s <= high_s + 1)).mean())
 
 
 def interval(shares: Sequence[float]) -> str:
@@ -118,7 +118,7 @@ def coverage(name: str, folder: Path, times: int) -> str:
         end_s = float(log["submit_s"].max())
         found = forecast.backtest(log, rules, policy, now_s=end_s, times=times, held=held)
     raw, after = covered(found)
-    count = sum(len(each.was_s) for each in found[-len(after) :])
+    count = sum(len(each.actual_s) for each in found[-len(after) :])
     return (
         f"{name} on {LOGS[name]}x8: {len(after)} times, {count:,} queued jobs: 90 % intervals hold "
         f"{interval(after)}; before calibration {interval(raw)}"

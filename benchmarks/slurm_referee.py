@@ -40,8 +40,8 @@ LOG_NAME, ACCOUNT_NAME, JOBS_NAME = "slurmctld.log", "sacct.txt", "jobs.csv"
 def submissions(jobs: int, span_s: float, seed: int, *, wide: bool = False) -> list[Submission]:
     """Return jobs with widths and run times of Philly's generator, scaled to a load of `LOAD` over the span.
 
-    wide: draw each job with a probability in proportion to its GPUs, so that wide jobs, for which backfilling matters,
-    are no exception.
+    wide: sample jobs with probabilities in proportion to their GPUs, so that wide jobs, for which backfilling matters,
+    are frequent.
     """
     plain = Scenario(
         trace="philly", full_trace=True, jobs=2 * jobs, seed=seed, cluster=CLUSTER, physics="none"
@@ -66,7 +66,7 @@ def submissions(jobs: int, span_s: float, seed: int, *, wide: bool = False) -> l
 
 
 def scaled(duration_s: np.ndarray, gpus: np.ndarray, gpu_seconds: float) -> np.ndarray:
-    """Return run times times a factor, within the bounds, whose sum of GPU-seconds is the given one."""
+    """Return run times scaled by one factor, within bounds, such that they sum to the given GPU-seconds."""
     low, high = 1e-9, 1e3
     for _ in range(200):
         middle = np.sqrt(low * high)
@@ -78,9 +78,8 @@ def scaled(duration_s: np.ndarray, gpus: np.ndarray, gpu_seconds: float) -> np.n
 def run_slurm(scheduler: str, jobs: Sequence[Submission], out: Path) -> None:
     """Run the jobs under one of Slurm's schedulers; write its accounting, its log and the jobs."""
     out.mkdir(parents=True, exist_ok=True)
-    memory = Path(
-        "/dev/shm"
-    )  # Slurm saves its state at each submission, which a slow disk makes a delay of its own
+    # Slurm saves its state at each submission: in memory, a slow disk adds no delay.
+    memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="slurm-", dir=memory if memory.is_dir() else None) as place:
         folder = Path(place) / scheduler
         with LocalSlurm(folder, scheduler, nodes=NODES, gpus=SIZE) as slurm:
@@ -95,7 +94,7 @@ def run_slurm(scheduler: str, jobs: Sequence[Submission], out: Path) -> None:
         table.assign(began_s=began).to_csv(out / JOBS_NAME, index=False)
 
 
-# What Slurm did, from its log, whose times have milliseconds.
+# Events of a Slurm run, from its log, whose times have milliseconds.
 
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT[\d:.]+)\] (.*)")
 _SUBMITTED = re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+) ")
@@ -110,8 +109,11 @@ JITTER_S, JITTERED = 0.01, 20
 class Happened(NamedTuple):
     """Events of a Slurm run.
 
-    jobs: by `job_id`, with submit_s, start_s and end_s. cycles: their times, s. backfills: whether each backfills.
-    nodes: of each job, in the order of `jobs`. zero_s: time of the first submission, on the clock of the host.
+    jobs: by `job_id`, with submit_s, start_s and end_s.
+    cycles: times of the scheduling cycles, s.
+    backfills: whether each cycle backfills.
+    nodes: nodes of each job, in the order of `jobs`.
+    zero_s: time of the first submission, on the clock of the host.
     """
 
     jobs: pd.DataFrame
@@ -122,7 +124,7 @@ class Happened(NamedTuple):
 
 
 def read_log(text: str) -> Happened:
-    """Return what the log of slurmctld says; ValueError where a job lacks a time."""
+    """Return the events in the log of slurmctld; ValueError where a job lacks a time."""
     times: dict[str, dict[int, float]] = {"submit_s": {}, "start_s": {}, "end_s": {}}
     cycles, nodes = [], dict[int, list[int]]()
     for line in text.splitlines():
@@ -154,7 +156,7 @@ def read_log(text: str) -> Happened:
 
 
 def _numbers(names: str) -> list[int]:
-    """Return the nodes of a list of Slurm's: n3 or n[0-2,5]."""
+    """Return the nodes in a node list of Slurm: n3 or n[0-2,5]."""
     parts = (part.partition("-") for part in names.removeprefix("n").strip("[]").split(","))
     return [node for first, _, last in parts for node in range(int(first), int(last or first) + 1)]
 
@@ -167,7 +169,7 @@ def _seconds(text: str) -> float:
 
 
 class AtCycles:
-    """A ranking that acts at given times only, and at once on an idle cluster, where the simulator allows no wait."""
+    """Ranking that acts only at given times, and at once on an idle cluster, where the simulator allows no wait."""
 
     def __init__(self, ranking: Ranking, cycles: np.ndarray) -> None:
         self.ranking, self.cycles = ranking, cycles
@@ -178,7 +180,7 @@ class AtCycles:
             return self.ranking(view)
         at = int(np.searchsorted(self.cycles, view.now - TOLERANCE_S))
         if at == len(self.cycles):
-            return self.ranking(view)  # Slurm had ended before
+            return self.ranking(view)  # after the last cycle of Slurm's
         if self.cycles[at] <= view.now + TOLERANCE_S:
             action = self.ranking(view)
             if not isinstance(action, Wait):
@@ -192,8 +194,8 @@ def replay(
 ) -> np.ndarray:
     """Return the simulated start of each job, s.
 
-    jobs: submit_s, gpus, duration_s and the column that `estimates` names. cycles: times at which alone jobs start;
-    None for every event.
+    jobs: submit_s, gpus, duration_s and the column that `estimates` names.
+    cycles: the only times at which jobs start; None for every event.
     """
     discipline = DISCIPLINES[scheduler]
     table = pd.DataFrame(
@@ -224,10 +226,12 @@ def replay(
 
 
 class Distance(NamedTuple):
-    """Simulated starts beside Slurm's.
+    """Difference between simulated starts and Slurm's.
 
-    wait_s: mean wait. ratio: to Slurm's mean wait. rank: correlation of the order of starts. pairs: share of pairs of
-    jobs that start in the same order.
+    wait_s: simulated mean wait.
+    ratio: simulated mean wait divided by Slurm's.
+    rank: correlation of the order of starts.
+    pairs: share of pairs of jobs that start in the same order.
     """
 
     wait_s: float
@@ -237,7 +241,7 @@ class Distance(NamedTuple):
 
 
 def distance(submit_s: np.ndarray, theirs: np.ndarray, ours: np.ndarray) -> Distance:
-    """Compare starts; pairs that start at the same time in either are in the same order."""
+    """Compare starts; pairs that start simultaneously in either schedule count as in the same order."""
     waits = [float((starts - submit_s).mean()) for starts in (theirs, ours)]
     rank = float(pd.Series(theirs).rank().corr(pd.Series(ours).rank()))
     upper = np.triu_indices(len(ours), 1)
@@ -249,7 +253,7 @@ def distance(submit_s: np.ndarray, theirs: np.ndarray, ours: np.ndarray) -> Dist
 
 
 def by_cause(happened: Happened, asked: pd.DataFrame, scheduler: str) -> dict[str, Distance]:
-    """Return the distance of the simulator as further causes are modelled, one after another.
+    """Return the distance of the simulator while causes of differences are added to it one after another.
 
     asked: gpus, run_s, limit_min and began_s of each job, by `job_id`.
     """
@@ -260,16 +264,18 @@ def by_cause(happened: Happened, asked: pd.DataFrame, scheduler: str) -> dict[st
     starts = {"Slurm": slurm_s}
     if scheduler == "backfill":
         starts["exact run times as limits"] = replay(plain, scheduler, "duration_s")
-    starts["+ time limits" if len(starts) > 1 else "asked run times"] = replay(plain, scheduler, "limit_s")
+    starts["+ time limits" if len(starts) > 1 else "requested run times"] = replay(
+        plain, scheduler, "limit_s"
+    )
     starts["+ launch and end"] = replay(held, scheduler, "limit_s")
     starts["+ scheduling cycles"] = replay(held, scheduler, "limit_s", happened.cycles)
     return {cause: distance(submit_s, slurm_s, each) for cause, each in starts.items()}
 
 
 def in_cycles(happened: Happened, asked: pd.DataFrame) -> list[str]:
-    """Return lines on the model of `slurm_cycles` beside EASY: the same decisions from Slurm's states, and mean waits.
+    """Return lines that compare EASY and the model of `slurm_cycles` with Slurm: equal decisions, and mean waits.
 
-    Mean waits are of replays whose run times differ by some milliseconds, since one alone says little.
+    Mean waits are averaged over replays with slightly perturbed run times, since a single replay is noisy.
     """
     whole_s = happened.zero_s % 1.0  # so that whole seconds are those of Slurm's clock
     table = happened.jobs.join(asked[["gpus", "limit_min"]])
@@ -305,16 +311,14 @@ def in_cycles(happened: Happened, asked: pd.DataFrame) -> list[str]:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run Slurm, or compare what it did; return the exit code, 2 where there is no Slurm."""
+    """Run Slurm, or compare its schedules; return the exit code, 2 if Slurm is not installed."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("work", choices=("run", "compare"))
     flags.add_argument("out", type=Path)
     flags.add_argument("--scheduler", nargs="+", choices=tuple(DISCIPLINES), default=list(DISCIPLINES))
     for name, default in ("--jobs", 1000), ("--span", 720), ("--seed", 0):
         flags.add_argument(name, type=int, default=default)
-    flags.add_argument(
-        "--wide", action="store_true", help="wide jobs are as frequent as their share of the GPUs"
-    )
+    flags.add_argument("--wide", action="store_true", help="sample jobs in proportion to their GPUs")
     chosen = flags.parse_args(args)
     if chosen.work == "run":
         if why := missing():

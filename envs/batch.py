@@ -82,7 +82,7 @@ class Batch(ABC):
         self._quantities = tuple(signature(self._reward).parameters)
         for name in self._quantities:
             if name not in QUANTITIES:
-                raise ValueError(f"reward {reward!r}: {unknown('quantity of a step', name, QUANTITIES)}")
+                raise ValueError(f"reward {reward!r}: {unknown('argument', name, QUANTITIES)}")
         if self.no_advantage and "advantage" in self._quantities:
             raise ValueError(f"reward {reward!r} {self.no_advantage}; use reward='jct' or reward='gain'")
         self.split = windows[0].workload.window.split

@@ -205,7 +205,7 @@ class PlainActions(NamedTuple):
 
 
 def plain_actions(
-    queue_slots: Any, running_slots: Any, placed_by: Any, victims_by: Any, claims: bool
+    queue_slots: Any, running_slots: Any, placed_by: Any, victims_by: Any, claims: Any
 ) -> PlainActions:
     """Return the numbering for keywords of `GPUClusterEnv`; ValueError for an invalid one."""
     pauses = validation.choice("victims_by", victims_by, get_args(Chooser)) == "agent"
@@ -214,7 +214,7 @@ def plain_actions(
         validation.whole_number("running_slots", running_slots, minimum=0),
         len(RULES) if validation.choice("placed_by", placed_by, get_args(Chooser)) == "agent" else 1,
         pauses,
-        pauses and claims,
+        validation.boolean("claims", claims) and pauses,
     )
 
 

@@ -138,7 +138,7 @@ class Picture:
             axes.spines[:].set_visible(False)
         below.set_yticks([])
         patches = [Patch(color=colour, label=name) for name, colour in _STATES.items()]
-        patches = [Patch(color=JOBS[0], label="running, a colour a job"), *patches]
+        patches = [Patch(color=JOBS[0], label="running, one colour per job"), *patches]
         self._figure.legend(
             handles=patches, loc="lower left", ncols=5, fontsize=8, frameon=False, handlelength=1
         )

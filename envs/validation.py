@@ -26,14 +26,14 @@ def time_constant(name: str, value: Any) -> float:
     if value is None:
         return math.inf
     if isinstance(value, bool) or not isinstance(value, float | Real) or not float(value) > 0:
-        raise ValueError(f"{name} {value!r}: expected seconds, more than 0, or None for no discount")
+        raise ValueError(f"{name} {value!r}: expected seconds > 0, or None for no discounting")
     return float(value)
 
 
 def word(name: str, value: Any) -> Any:
     """Return a string."""
     if not isinstance(value, str):
-        raise ValueError(f"{name} {value!r}: expected a word")
+        raise ValueError(f"{name} {value!r}: expected a string")
     return value
 
 

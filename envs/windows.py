@@ -134,7 +134,7 @@ def window_number(numbers: Sequence[int], number: int | None, rng: np.random.Gen
         return numbers[int(rng.integers(len(numbers)))]
     if number not in numbers:
         raise ValueError(
-            f"there is no window {number} among the {len(numbers)}: {', '.join(map(str, numbers))}"
+            f"window {number}: expected one of this environment's {len(numbers)}: {', '.join(map(str, numbers))}"
         )
     return number
 
@@ -147,7 +147,7 @@ def window_option(options: Mapping[str, Any] | None, split: str) -> Any:
     given = options or {}
     for name in given:
         if name not in RESET_OPTIONS:
-            raise ValueError(unknown("option of a reset", name, RESET_OPTIONS))
+            raise ValueError(unknown("reset option", name, RESET_OPTIONS))
     wanted = {str(each) for each in np.ravel(given.get("split", split))}
     if other := sorted(wanted - {split}):
         raise ValueError(

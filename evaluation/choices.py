@@ -102,7 +102,7 @@ def other_base(asked: Mapping[str, Any]) -> str:
     if "trace_file" in asked or trace not in (None, DEFAULT) or base(asked).steady_load is not None:
         return ""
     flags = ", ".join(flag(name) for name in OF_JOBS if asked.get(name))
-    return f"{flags} is not of {DEFAULT}, whose windows are days at a steady load: the rest is as in philly_backlog"
+    return f"{flags} does not apply to the steady windows of {DEFAULT}; other defaults are those of philly_backlog"
 
 
 def value_of(args: Sequence[str], name: str) -> str | None:
@@ -167,7 +167,7 @@ def from_file(file: str | Path, kind: type) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file}: no choices could be read: {error}") from None
+        raise ValueError(f"{file}: expected a run folder, or a JSON file of choices ({error})") from None
     if not isinstance(content, dict):
         raise ValueError(f"{file}: expected a JSON object of choices by name")
     groups = {name for name, value in content.items() if isinstance(value, dict)}
@@ -208,7 +208,7 @@ def parse(
         return_unknown_args=True,
     )
     if rest:
-        raise ValueError(_unknown(rest[0], start, presets))
+        raise ValueError(_unknown(rest[0], args, start, presets))
     flat: dict[str, Any] = {}
     for name, value in found.items():
         flat |= value if isinstance(value, dict) else {name: value}
@@ -232,10 +232,13 @@ def refuse_repeated(args: Sequence[str]) -> None:
             seen.add(name)
 
 
-def _unknown(word: str, start: Any, presets: Mapping[str, Preset]) -> str:
+def _unknown(word: str, args: Sequence[str], start: Any, presets: Mapping[str, Preset]) -> str:
     """Return the error for a word that no flag takes."""
     written = word.partition("=")[0]
     if not written.startswith("--"):
+        booleans = [flag(each) for each in names(start) if hints(names(start)[each])[each][0] is bool]
+        if given := [arg for arg in args if arg.partition("=")[0] in booleans and arg.endswith(f"={word}")]:
+            return f"{given[0]}: {given[0].partition('=')[0]} takes no value"
         return f"unexpected argument {word!r}: write it behind its flag, as in --config {word}"
     name = written.removeprefix("--").replace("-", "_")
     for preset, each in presets.items():

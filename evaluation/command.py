@@ -109,11 +109,11 @@ def answered(args: Sequence[str]) -> str | None:
     lists = [at for at, arg in enumerate(args) if arg.partition("=")[0] == "--list"]
     if not lists:
         return None
-    written, joined, name = args[lists[0]].partition("=")
+    _, joined, name = args[lists[0]].partition("=")
     name = name if joined else next(iter(args[lists[0] + 1 : lists[0] + 2]), "")
     if name not in LISTS:
         raise ValueError(
-            f"{written}: {unknown('list', name, LISTS)}"
+            f"--list: {unknown('list', name, LISTS)}"
             if name
             else f"--list: expected one of {', '.join(LISTS)}"
         )

@@ -41,7 +41,7 @@ from gpu_cluster_gym.workloads import Present, Scenario, present
 SCHEMA = "gpu-cluster-gym/decision/1"
 """Name and version of the document's schema; `docs/your_own_log.md` describes it."""
 NEVER_NICE = 2_147_483_645
-"""Largest nice value that Slurm takes."""
+"""Largest nice value that Slurm accepts."""
 
 
 class Decision(NamedTuple):
@@ -52,22 +52,22 @@ class Decision(NamedTuple):
 
 
 def adopt(policy: Policy, episode: Episode) -> None:
-    """Give a ranking's levels and discipline to an episode, as `run` does; ValueError for one that reads the truth."""
+    """Set the levels and the discipline of a ranking in an episode, as `run` does; ValueError for too many levels."""
     if isinstance(policy, Ranking):
         episode.set_levels(policy.levels)
         episode.state.discipline = discipline_of(policy, episode.discipline)
 
 
 def decision(now: Present, policy: Policy) -> Decision:
-    """Return what a policy does at the present instant, until it waits."""
+    """Return the actions of a policy at the present instant, up to its wait."""
     episode = now.episode()
     return Decision(acted(policy, episode), now)
 
 
 def acted(policy: Policy, episode: Episode) -> list[Action]:
-    """Ask a policy at the next instant until it waits; return its actions, which are carried out for the next answer.
+    """Ask a policy at the next instant until it waits, carry its actions out one by one, and return them.
 
-    Those of a ranking are not carried out: the kernel, which has made all of them at once on a copy, has done so there.
+    Actions of a ranking are only collected, since the kernel has carried them out on a copy.
     """
     adopt(policy, episode)
     episode.advance()
@@ -79,7 +79,7 @@ def acted(policy: Policy, episode: Episode) -> list[Action]:
                 episode.apply(action)
             actions.append(action)
             if len(actions) > most:
-                raise StalledEpisodeError(episode.no_progress("the policy goes on acting without a wait"))
+                raise StalledEpisodeError(episode.no_progress("the policy keeps acting without waiting"))
     return actions
 
 
@@ -146,9 +146,9 @@ def _places(placement: Placement, now: Present) -> list[dict[str, Any]]:
 
 
 def nice_values(ids: Sequence[str], priority: Mapping[str, float]) -> list[int]:
-    """Return nice values >= 0 by which Slurm orders these jobs as they are listed.
+    """Return nice values >= 0 with which Slurm orders these jobs as listed.
 
-    priority: of each job with a nice value of 0; without any, all priorities are taken as equal.
+    priority: priority of each job at a nice value of 0; if empty, all priorities are assumed to be equal.
     ValueError where Slurm's priorities are too small for that, since 0 would hold a job.
     """
     known = [priority.get(each) for each in ids]
@@ -158,7 +158,7 @@ def nice_values(ids: Sequence[str], priority: Mapping[str, float]) -> list[int]:
     for name, own in zip(ids, known, strict=True):
         if own is None:
             raise ValueError(
-                f"job {name} has no priority in the snapshot, and others have: call squeue --json again"
+                f"job {name} has no priority in the snapshot although others do: run squeue --json again"
             )
         target = min(own, before - 1)
         if target < 1:
@@ -169,7 +169,9 @@ def nice_values(ids: Sequence[str], priority: Mapping[str, float]) -> list[int]:
         nice.append(int(own - target))
         before = target
     if max(nice, default=0) > NEVER_NICE:
-        raise ValueError(f"a nice value of {max(nice):,} is more than Slurm takes")
+        raise ValueError(
+            f"nice value {max(nice):,}: Slurm accepts at most {NEVER_NICE:,} (lower the priorities)"
+        )
     return nice
 
 
@@ -240,7 +242,7 @@ def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Po
     policy = baselines.load(chosen.policy)
     if is_oracle(chosen.policy):
         raise ValueError(
-            f"--policy {chosen.policy}: an oracle reads run times, which nobody knows of these jobs"
+            f"--policy {chosen.policy} requires true run times, which are unknown here: choose another policy"
         )
     columns = columns_given(chosen.columns)
     found = snapshot(chosen.file, chosen.trace, columns=columns, time_zone=chosen.time_zone, at=chosen.at)

@@ -1,9 +1,10 @@
-"""Forecasts of the starts of queued jobs: quantiles of their starts over imagined futures of a snapshot.
+"""Forecasts of the starts of queued jobs: quantiles over simulated futures of a snapshot.
 
-In each future every job has a run time drawn from jobs like it, given how long it has run and its limit, and the jobs
-that arrive later are those of days of the history, drawn at random. The policy then schedules all of them. Where the
-history has starts, the same is done at times in the past of which the outcome is known, and the quantiles are stretched
-until they held there as often as they should: run times of a week resemble each other more than draws do.
+In each future, the run time of a job is sampled from similar finished jobs, given how long it has run and its limit,
+and the later arrivals are those of random days of the history. The policy then schedules all of them. If the history
+has starts, the forecasts are calibrated: they are repeated at past times, and the intervals are stretched until they
+cover what happened there as often as they should. Without this, intervals are too narrow, since run times of the same
+week are more alike than independent samples.
 """
 
 import argparse
@@ -32,35 +33,36 @@ QUANTILES = (0.05, 0.5, 0.95)
 FUTURES = 200
 DAY_S = 86_400.0
 MIN_JOBS = 20
-"""Finished jobs like a job from which its run time is drawn, at least; otherwise from a wider group."""
+"""Minimum number of finished jobs in a group from which a run time is sampled; with fewer, a wider group is used."""
 MIN_LONGER = 5
-"""Of these, jobs that ran longer than the job has run already, at least."""
+"""Minimum number of these that ran longer than the job has run already."""
 RECENT = 200
-"""Finished jobs of a group that are drawn from, the last ones: users change what they run."""
+"""Number of most recent finished jobs of a group to sample from, since users change what they run."""
 BATCH_GAP_S = 3_600.0
-"""Longest gap between submissions of jobs of a batch: of one owner and width."""
+"""Longest gap between submissions of a batch, which are jobs of one owner and width."""
 DAYS = (2, 14)
-"""Days of later arrivals: the second number where some job has not started within the first."""
-TIMES = 30
-"""Past times at which forecasts are compared with what happened."""
-MIN_TIMES = 8
-"""Of these, times at which somebody queued, at least."""
-BEFORE = 0.2
+"""Days of later arrivals; the second number is used if some job has not started within the first."""
+PAST_TIMES = 30
+"""Number of past times at which forecasts are compared with actual waits."""
+MIN_PAST_TIMES = 8
+"""Minimum number of these at which jobs were queued."""
+WARM_UP_SHARE = 0.2
 """Share of the history before the first of these times."""
-FUTURES_BEFORE = 40
-SHORTEST_S = 60.0
-"""Wait that is added before the logarithm of a wait is taken."""
-LEAST_HALF, LEAST_FACTOR = 0.05, 0.2
-"""Smallest half of an interval, on that logarithm, and smallest factor that it is stretched by."""
+PAST_FUTURES = 40
+LOG_OFFSET_S = 60.0
+"""Offset added to a wait before its logarithm is taken."""
+MIN_HALF_WIDTH, MIN_FACTOR = 0.05, 0.2
+"""Lower bounds of the half-width of an interval, on that logarithm, and of the factor by which it is stretched."""
 GROUPS = ("owner and width", "owner", "width", "all jobs", "none: as long again, by Pareto's law")
-"""Groups of finished jobs, the first of which that has enough is drawn from."""
+"""Groups of finished jobs; run times are sampled from the first group that has enough jobs."""
 
 
-class Source(NamedTuple):
-    """Run times that a job's is drawn from.
+class RunTimes(NamedTuple):
+    """Distribution of a job's run time.
 
-    group: index in `GROUPS`. time_s: run times beyond what the job has run, sorted; empty for the last group.
-    share: of the jobs that ran as long as the job, those that run longer than each time
+    group: index in `GROUPS`.
+    time_s: possible run times, longer than the job has run, sorted; empty for the last group.
+    share: survival function at each time, given the time that the job has run.
     """
 
     group: int
@@ -71,15 +73,17 @@ class Source(NamedTuple):
 class Forecast(NamedTuple):
     """Starts of the queued jobs in each future.
 
-    jobs: their rows in the present table. start_s: (futures, jobs), infinite for a job that never starts.
-    sources: of the run time of each present job. likeness: correlation of run times within a batch, in normal scores.
-    days: number of whole days of arrivals in the history; 0 where nothing arrives later
+    jobs: their rows in the present table.
+    start_s: (futures, jobs), infinite for a job that never starts.
+    sources: distribution of the run time of each present job.
+    batch_correlation: correlation of run times within a batch, in normal scores.
+    days: number of whole days of arrivals in the history; 0 where nothing arrives later.
     """
 
     jobs: Ints
     start_s: Floats
-    sources: list[Source]
-    likeness: float
+    sources: list[RunTimes]
+    batch_correlation: float
     days: int
 
 
@@ -92,14 +96,16 @@ def forecast(
     seed: int = 0,
     done: Callable[[int], None] = lambda _: None,
 ) -> Forecast:
-    """Return the starts of the queued jobs in imagined futures.
+    """Return the starts of the queued jobs in simulated futures.
 
-    policy: makes a new policy. arrivals: whether jobs arrive later. done: called with 1 after each future.
+    policy: factory of the policy.
+    arrivals: whether further jobs arrive.
+    done: called with 1 after each future.
     """
     history = now.history
     sources = sources_of(now)
     batch, past_batch = batches(now.table), batches(history)
-    like = likeness(history, past_batch)
+    like = batch_correlation(history, past_batch)
     days = days_of(history, now.past) if arrivals else []
     found = np.full((futures, len(now.queued)), np.inf)
     for number in range(futures):
@@ -120,17 +126,17 @@ def forecast(
 
 
 def owner_of(table: pd.DataFrame) -> "pd.Series[str]":
-    """Return the user of each job, else its tenant, else its virtual cluster; all alike without these."""
+    """Return the user of each job, else its tenant, else its virtual cluster; empty strings without these columns."""
     for name in ("user", "tenant", "vc"):
         if name in table:
             return table[name].astype(str)
     return pd.Series("", index=table.index, dtype=str)
 
 
-def sources_of(now: Present) -> list[Source]:
-    """Return for each present job the run times that its own is drawn from.
+def sources_of(now: Present) -> list[RunTimes]:
+    """Return the distribution of the run time of each present job.
 
-    Running jobs count too, as longer than they have run: finished jobs alone would be the short ones of late.
+    Running jobs count as censored observations, since recently finished jobs alone are biased towards short ones.
     """
     history, running = now.history, now.table[now.table["logged_start_s"].notna()]
     ran_s = now.now_s - running["logged_start_s"].to_numpy(float)
@@ -153,17 +159,17 @@ def sources_of(now: Present) -> list[Source]:
     for mine, wide, ran in zip(owner_of(now.table), now.table["num_gpus"], has_run_s, strict=True):
         keys: tuple[object, ...] = ((str(mine), int(wide)), str(mine), int(wide), None)
         known = ((number, curves[number][key]) for number, key in enumerate(keys) if key in curves[number])
-        tries = (Source(number, *_beyond(curve, float(ran))) for number, curve in known)
+        tries = (RunTimes(number, *_beyond(curve, float(ran))) for number, curve in known)
         enough = (each for each in tries if len(each.time_s) >= MIN_LONGER)
-        found.append(next(enough, Source(len(GROUPS) - 1, np.zeros(0), np.zeros(0))))
+        found.append(next(enough, RunTimes(len(GROUPS) - 1, np.zeros(0), np.zeros(0))))
     return found
 
 
 def survival(run_s: Floats, ended: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return the run times of jobs that ended, sorted, and the share of all that run longer than each.
+    """Return the sorted run times of the jobs that ended, and the share of all jobs that run longer than each.
 
-    Kaplan and Meier's estimate (1958): a job that has not ended counts as long as it has run. Nothing for fewer jobs
-    than `MIN_JOBS`.
+    This is the estimate of Kaplan and Meier (1958), in which jobs that have not ended are censored. Both arrays are
+    empty for fewer than `MIN_JOBS` ended jobs.
     """
     if ended.sum() < MIN_JOBS:
         return np.zeros(0), np.zeros(0)
@@ -175,7 +181,7 @@ def survival(run_s: Floats, ended: NDArray[np.bool_]) -> tuple[Floats, Floats]:
 
 
 def _beyond(curve: tuple[Floats, Floats], ran_s: float) -> tuple[Floats, Floats]:
-    """Return a curve of survival given that a job has run for some time."""
+    """Return a survival curve given that a job has run for some time."""
     time_s, share = curve
     at = int(np.searchsorted(time_s, ran_s, side="right"))
     before = share[at - 1] if at else 1.0
@@ -183,7 +189,7 @@ def _beyond(curve: tuple[Floats, Floats], ran_s: float) -> tuple[Floats, Floats]
 
 
 def batches(table: pd.DataFrame) -> Ints:
-    """Return the number of each job's batch: jobs of an owner and a width, none long after the one before."""
+    """Return the batch number of each job: a batch has one owner, one width and no long gap between submissions."""
     _, owner = np.unique(owner_of(table).to_numpy(str), return_inverse=True)
     width, submit_s = table["num_gpus"].to_numpy(int), table["submit_s"].to_numpy(float)
     order = np.lexsort((submit_s, width, owner))
@@ -195,7 +201,7 @@ def batches(table: pd.DataFrame) -> Ints:
     return number
 
 
-def likeness(history: pd.DataFrame, batch: Ints) -> float:
+def batch_correlation(history: pd.DataFrame, batch: Ints) -> float:
     """Return the correlation of the run times of successive jobs of a batch, in normal scores of their owner's jobs."""
     if len(history) < MIN_JOBS:
         return 0.0
@@ -212,9 +218,9 @@ def likeness(history: pd.DataFrame, batch: Ints) -> float:
 
 
 def drawn_run_times(
-    now: Present, sources: Sequence[Source], batch: Ints, like: float, rng: np.random.Generator
+    now: Present, sources: Sequence[RunTimes], batch: Ints, like: float, rng: np.random.Generator
 ) -> Floats:
-    """Return a run time for each present job, beyond what it has run and at most its limit."""
+    """Sample a run time for each present job, longer than it has run and at most its limit."""
     of_batch = rng.standard_normal(int(batch.max()) + 1)[batch]
     share = ndtr(np.sqrt(like) * of_batch + np.sqrt(1 - like) * rng.standard_normal(len(batch)))
     ran_s = np.nan_to_num(now.now_s - now.start_s)
@@ -222,12 +228,12 @@ def drawn_run_times(
     run_s = np.empty(len(batch))
     for job, (_, time_s, longer) in enumerate(sources):
         left = 1 - share[job]
-        at = int(np.searchsorted(-longer, -left))  # the first time that no more than this share survives
+        at = int(np.searchsorted(-longer, -left))  # the first time that at most this share of jobs survives
         if at < len(time_s):
             run_s[job] = time_s[at]
-        elif len(time_s):  # beyond all that ended, P(run > x) falls as 1 / x
+        elif len(time_s):  # beyond the longest ended job, P(run > x) falls as 1 / x
             run_s[job] = time_s[-1] * longer[-1] / left
-        else:  # the same from what it has run; a queued job of which nothing is known is drawn up to its limit
+        else:  # without data, the same beyond the time it has run; a queued job is uniform up to its limit
             run_s[job] = ran_s[job] / left if ran_s[job] > 0 else share[job] * limit_s[job]
     capped: Floats = np.minimum(run_s, np.maximum(limit_s, ran_s + 1.0))
     return capped
@@ -247,7 +253,7 @@ def days_of(history: pd.DataFrame, past: np.ndarray) -> list[Ints]:
 
 
 def later_jobs(past: np.ndarray, days: Sequence[Ints], now_s: float) -> np.ndarray | None:
-    """Return the jobs of some days of the history as those of the days to come; None without any.
+    """Return the jobs of some days of the history as future arrivals; None without any.
 
     days: rows in `past` of the jobs of each day, in the order of submission.
     """
@@ -266,7 +272,10 @@ def later_jobs(past: np.ndarray, days: Sequence[Ints], now_s: float) -> np.ndarr
 
 
 def starts(policy: Policy, episode: Episode, jobs: Ints, now_s: float) -> Floats:
-    """Return when some jobs start under a policy, infinite for those that do not; a ranking stops after the last."""
+    """Return the starts of some jobs under a policy, infinite without a start.
+
+    Under a ranking, the simulation stops after the last of them has started.
+    """
     if not isinstance(policy, Ranking):
         run(policy, episode)
         return _starts(episode, jobs)
@@ -294,51 +303,53 @@ def _starts(episode: Episode, jobs: Ints) -> Floats:
 # Calibration.
 
 
-class Past(NamedTuple):
-    """Forecasts at a time of the past: quantiles of each queued job's wait from then on, and what it was, s.
+class PastForecast(NamedTuple):
+    """Forecast at a past time: quantiles of each queued job's wait from that time on, and its actual wait, s.
 
-    at_s: the time, on the clock of the log.
+    at_s: the past time, on the clock of the log.
     """
 
     low_s: Floats
     middle_s: Floats
     high_s: Floats
-    was_s: Floats
+    actual_s: Floats
     at_s: float = 0.0
 
 
 class Calibration(NamedTuple):
     """Factors by which the lower and the upper half of an interval are stretched, on the logarithm of the wait.
 
-    times: past times at which forecasts were compared with what happened. jobs: of which they were.
-    held: share of the jobs, each time counting alike, that were within their interval before it was stretched.
+    times: number of past times at which forecasts were compared with actual waits.
+    jobs: number of their queued jobs.
+    coverage: share of actual waits inside the interval before it is stretched, with equal weight per time.
     """
 
     low: float
     high: float
     times: int
     jobs: int
-    held: float
+    coverage: float
 
 
-def calibrated(found: Sequence[Past]) -> Calibration:
-    """Return the factors with which the intervals of the past would have held for 5 % too early and 5 % too late.
+def calibrated(found: Sequence[PastForecast]) -> Calibration:
+    """Return the factors with which 5 % of the past waits lie below their intervals, and 5 % above.
 
-    Each past time counts alike, and so does each of its jobs.
+    Past times have equal weight, and so do the jobs of a past time.
     """
-    share = np.concatenate([np.full(len(each.was_s), 1 / len(each.was_s)) for each in found])
+    share = np.concatenate([np.full(len(each.actual_s), 1 / len(each.actual_s)) for each in found])
     low, middle, high, was = (
-        np.log(np.concatenate(each) + SHORTEST_S) for each in zip(*(each[:4] for each in found), strict=True)
+        np.log(np.concatenate(each) + LOG_OFFSET_S)
+        for each in zip(*(each[:4] for each in found), strict=True)
     )
-    below = (middle - was) / np.maximum(middle - low, LEAST_HALF)
-    above = (was - middle) / np.maximum(high - middle, LEAST_HALF)
-    held = float(np.average((below <= 1) & (above <= 1), weights=share))
-    down, up = (max(_quantile(each, share, QUANTILES[-1]), LEAST_FACTOR) for each in (below, above))
-    return Calibration(down, up, len(found), len(share), held)
+    below = (middle - was) / np.maximum(middle - low, MIN_HALF_WIDTH)
+    above = (was - middle) / np.maximum(high - middle, MIN_HALF_WIDTH)
+    coverage = float(np.average((below <= 1) & (above <= 1), weights=share))
+    down, up = (max(_quantile(each, share, QUANTILES[-1]), MIN_FACTOR) for each in (below, above))
+    return Calibration(down, up, len(found), len(share), coverage)
 
 
 def _quantile(values: Floats, weights: Floats, level: float) -> float:
-    """Return the smallest value up to which the weights sum to a share of all."""
+    """Return a weighted quantile: the smallest value up to which the weights sum to this level of their total."""
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
     return float(values[order][min(int(np.searchsorted(total, level * total[-1])), len(order) - 1)])
@@ -346,10 +357,10 @@ def _quantile(values: Floats, weights: Floats, level: float) -> float:
 
 def stretched(low_s: Floats, middle_s: Floats, high_s: Floats, by: Calibration) -> tuple[Floats, Floats]:
     """Return the ends of intervals of waits after calibration, s."""
-    low, middle, high = (np.log(each + SHORTEST_S) for each in (low_s, middle_s, high_s))
-    down = middle - by.low * np.maximum(middle - low, LEAST_HALF)
-    up = middle + by.high * np.maximum(high - middle, LEAST_HALF)
-    return np.maximum(np.exp(down) - SHORTEST_S, 0.0), np.exp(up) - SHORTEST_S
+    low, middle, high = (np.log(each + LOG_OFFSET_S) for each in (low_s, middle_s, high_s))
+    down = middle - by.low * np.maximum(middle - low, MIN_HALF_WIDTH)
+    up = middle + by.high * np.maximum(high - middle, MIN_HALF_WIDTH)
+    return np.maximum(np.exp(down) - LOG_OFFSET_S, 0.0), np.exp(up) - LOG_OFFSET_S
 
 
 def backtest(
@@ -358,17 +369,19 @@ def backtest(
     policy: Callable[[], Policy],
     *,
     now_s: float,
-    times: int = TIMES,
-    futures: int = FUTURES_BEFORE,
+    times: int = PAST_TIMES,
+    futures: int = PAST_FUTURES,
     held: Mapping[str, Any] | None = None,
     done: Callable[[int], None] = lambda _: None,
-) -> list[Past]:
-    """Return forecasts at past times of a log, at equal distances over its later part, with what happened.
+) -> list[PastForecast]:
+    """Return forecasts at past times of a log, at equal distances over its later part, with the actual waits.
 
-    table: a job table with starts; NaN where a job has not started, and for run times that are not known yet.
-    now_s: the present. held: nodes and GPUs of jobs by id, as in a snapshot, where they are known.
+    Times without queued jobs, or with a queued job that has not started until now, are left out.
+
+    table: a job table with starts; NaN for jobs that have not started, and for unknown run times.
+    now_s: the present.
+    held: known nodes and GPUs of jobs by id, as in a snapshot.
     done: called with 1 after each time.
-    Times at which nobody queued, or one queued who has not started yet, give nothing.
     """
     start_s = table["logged_start_s"]
     begin_s = float(table["submit_s"].min())
@@ -376,14 +389,14 @@ def backtest(
     end_s = min(now_s, float(waits.min()) if len(waits) else np.inf)
     started = dict(zip(table["job_id"], start_s, strict=True))
     found = []
-    for at in np.linspace(begin_s + BEFORE * (end_s - begin_s), end_s, times, endpoint=False):
+    for at in np.linspace(begin_s + WARM_UP_SHARE * (end_s - begin_s), end_s, times, endpoint=False):
         queued = table[(table["submit_s"] <= at) & (start_s > at) & (table["num_gpus"] > 0)]
         if len(queued):
             now = present(replace(cut(table, float(at)), held=dict(held or {})), scenario)
             guess = forecast(now, policy, futures=futures)
             ids = now.table["job_id"].to_numpy()[guess.jobs]
-            was_s = np.array([started[each] for each in ids]) - at
-            found.append(Past(*waits_of(guess, at), was_s, float(at)))
+            actual_s = np.array([started[each] for each in ids]) - at
+            found.append(PastForecast(*waits_of(guess, at), actual_s, float(at)))
         done(1)
     return found
 
@@ -403,11 +416,11 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def work(args: Sequence[str]) -> None:
-    """Print the forecast, and write it where that is wanted."""
+    """Print the forecast, and write it to a file on request."""
     chosen = parser().parse_args(args)
     snapshot, now, policy = decide.prepared(chosen)
     if not len(now.queued):
-        raise ValueError(f"{chosen.file}: no job queues, so that there is nothing to forecast")
+        raise ValueError(f"{chosen.file}: expected at least one queued job to forecast")
     with command.progress("forecasting", chosen.futures) as done:
         found = forecast(
             now, policy, futures=chosen.futures, arrivals=not chosen.no_arrivals, seed=chosen.seed, done=done
@@ -428,15 +441,15 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser("gpu-cluster-gym forecast", description=__doc__)
     decide.add_snapshot(found)
     found.add_argument(
-        "--futures", type=_count, default=FUTURES, help=f"imagined futures; default: {FUTURES}"
+        "--futures", type=_count, default=FUTURES, help=f"number of simulated futures; default: {FUTURES}"
     )
     found.add_argument(
-        "--calibrate", type=_count, default=TIMES,
-        help=f"past times at which forecasts are compared with what happened, 0 for none; default: {TIMES}",
+        "--calibrate", type=_count, default=PAST_TIMES,
+        help=f"number of past times at which forecasts are calibrated, 0 for none; default: {PAST_TIMES}",
     )  # fmt: skip
-    found.add_argument("--no-arrivals", action="store_true", help="let no jobs arrive later")
-    found.add_argument("--seed", type=_count, default=0, help="seed of all draws; default: 0")
-    found.add_argument("--csv", help="file to write the starts to, as times of the log")
+    found.add_argument("--no-arrivals", action="store_true", help="simulate no further arrivals")
+    found.add_argument("--seed", type=_count, default=0, help="random seed; default: 0")
+    found.add_argument("--csv", help="output file of the starts, as times of the log")
     return found
 
 
@@ -463,16 +476,16 @@ def _calibration(
         return None, f"the history has fewer than {MIN_JOBS} jobs"
     with command.progress("comparing with the past", chosen.calibrate) as done:
         found = backtest(log, now.scenario, policy, now_s=now_s, times=chosen.calibrate, done=done)
-    if len(found) < MIN_TIMES:
+    if len(found) < MIN_PAST_TIMES:
         return (
             None,
-            f"at {len(found)} of {chosen.calibrate} past times somebody queued, fewer than {MIN_TIMES}",
+            f"jobs were queued at {len(found)} of {chosen.calibrate} past times, fewer than {MIN_PAST_TIMES}",
         )
     return calibrated(found), ""
 
 
 def rows_of(now: Present, found: Forecast, by: Calibration | None) -> pd.DataFrame:
-    """Return a row for each queued job: its id, owner, GPUs and wait so far, and quantiles of its wait from now, s."""
+    """Return a row per queued job: id, owner, GPUs, wait so far, and quantiles of its remaining wait, s."""
     low, middle, high = waits_of(found, now.now_s)
     if by:
         low, high = stretched(low, middle, high, by)
@@ -493,35 +506,35 @@ def rows_of(now: Present, found: Forecast, by: Calibration | None) -> pd.DataFra
 def about(
     chosen: argparse.Namespace, now: Present, found: Forecast, by: Calibration | None, why: str
 ) -> list[str]:
-    """Return the lines on what the forecast rests on."""
+    """Return the lines on the inputs of the forecast."""
     groups = Counter(GROUPS[source.group] for source in found.sources)
     drawn = ", ".join(f"{name} {count:,}" for name, count in groups.most_common())
     later = (
-        f"days of the history, {found.days:,} whole ones, drawn at random"
+        f"random days out of {found.days:,} whole days of the history"
         if found.days
         else "none"
         if chosen.no_arrivals
         else "none, since the history has no whole day"
     )
     lines = [
-        f"{len(now.table) - len(found.jobs):,} jobs run and {len(found.jobs):,} queue on {now.cluster.name}; policy "
-        f"{chosen.policy}, {chosen.futures:,} futures",
-        f"Run times drawn from the history's {len(now.history):,} finished jobs, by job of the snapshot: {drawn}; "
-        f"correlation within a batch {found.likeness:.2f}",
+        f"{len(now.table) - len(found.jobs):,} running and {len(found.jobs):,} queued jobs on {now.cluster.name}; "
+        f"policy {chosen.policy}, {chosen.futures:,} futures",
+        f"Run times sampled from {len(now.history):,} finished jobs, of the same (number of jobs): {drawn}; "
+        f"correlation within a batch {found.batch_correlation:.2f}",
         f"Later arrivals: {later}",
     ]
     if by:
         lines.append(
-            f"Calibrated at {by.times} past times: of {by.jobs:,} jobs {100 * by.held:.0f} % were within 90 % "
-            f"intervals; the lower half is stretched by {by.low:.2f}, the upper one by {by.high:.2f}"
+            f"Calibrated at {by.times} past times: {100 * by.coverage:.0f} % of {by.jobs:,} waits were inside their "
+            f"intervals, whose lower halves are stretched by {by.low:.2f}, upper halves by {by.high:.2f}, to cover 90 %"
         )
     else:
-        lines.append(f"Not calibrated on the past ({why}): intervals are too narrow, since errors are shared")
+        lines.append(f"Not calibrated ({why}): intervals are too narrow, since errors of jobs are correlated")
     return [*lines, *(f"Note: {note}." for note in now.notes)]
 
 
 def lines(rows: pd.DataFrame) -> list[str]:
-    """Return the table of starts as lines, the soonest first."""
+    """Return the table of starts as lines, the earliest first."""
     heads = ("waited", "5 %", "50 %", "95 %")
     found = [f"{'job':>16}{'owner':>14}{'GPUs':>6}" + "".join(f"{head:>12}" for head in heads)]
     for row in rows.sort_values("middle_s", kind="stable").itertuples():

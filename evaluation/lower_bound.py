@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_cluster_gym.simulator.least_work import least_works
+from gpu_cluster_gym.simulator.relaxations import relaxed_works
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.episode import Episode
@@ -21,7 +21,7 @@ def lower_bound(episode: "Episode", counted: NDArray[np.bool_] | None = None) ->
 
     It is the maximum of several bounds. Each gives some jobs, whichever they are, their minimum time: alone,
     with the best shape, GPU type and cores. The others are served by a single machine that is at least as
-    capable as the cluster: see `simulator.least_work`. There the sum of JCTs is at least that of shortest
+    capable as the cluster: see `simulator.relaxations`. There the sum of JCTs is at least that of shortest
     remaining work first (`_by_remaining_work`), and at least the sum of mean moments of progress plus half of
     the minimum times (`_by_mean_moment`). Preemption costs, placement, lost work, failures and waits for them
     only make schedules worse.
@@ -34,7 +34,7 @@ def lower_bound(episode: "Episode", counted: NDArray[np.bool_] | None = None) ->
     from_s = episode.jobs["submit_s"] - episode.jobs["submit_s"].min() + startup_s  # earliest progress
     least_s = episode.fastest_s - startup_s
     best = float(least_s.mean())
-    for work in least_works(episode):
+    for work in relaxed_works(episode):
         for relaxed in (_by_mean_moment, _by_remaining_work):
             best = _mean_jct(from_s, work, least_s, relaxed, best)
     return float(startup_s.mean()) + best

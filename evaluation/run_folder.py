@@ -35,8 +35,8 @@ ABOUT_THE_RUN = (
     "track",
     "resume",
 )  # choices that do not change the results
-RESUMABLE = "resumable"  # folder of what a training run needs to be continued
-JOURNAL, JOURNAL_HEADER = "journal", "journal.json"  # what an evaluation needs to be continued: folder, file
+RESUMABLE = "resumable"  # folder of the state from which a training run is continued
+JOURNAL, JOURNAL_HEADER = "journal", "journal.json"  # folder and file from which an evaluation is continued
 BEST = "best"  # folder of the best validated agent in a training run
 
 
@@ -103,14 +103,14 @@ def status_of(folder: Path) -> str | None:
 
 
 def resumable(folder: Path) -> bool:
-    """Return whether a run has saved what it can be resumed from."""
+    """Return whether a run has saved the state to resume from."""
     return any((folder / each).exists() for each in (RESUMABLE, JOURNAL)) or any(
         folder.glob(f"seed-*/{RESUMABLE}")
     )
 
 
 def process(pid: int) -> dict[str, Any]:
-    """Return what identifies a process: its ID, the machine, and where known its start, since IDs are used again.
+    """Return the identity of a process: ID, machine and, if known, its start, since IDs are reused.
 
     The start is None for a process that has ended.
     """

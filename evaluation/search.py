@@ -115,7 +115,7 @@ def race(course: Course, grid: Grid, budget: int, seed: int) -> list[Tried]:
     count = len(course.workloads)
     default = course.run(Tried({}), count)
     if (left := budget - default.events) < 0:
-        raise ValueError(f"a budget of {budget:,} events is too small: one run takes {default.events:,}")
+        raise ValueError(f"budget {budget:,}: expected at least the {default.events:,} events of one run")
     usual = course.make()
     others = [Tried(each) for each in candidates(grid, seed) if each and course.make(**each) != usual]
     tried: list[Tried] = []

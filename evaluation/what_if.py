@@ -53,11 +53,11 @@ def nodes_of(text: str) -> list[int]:
 def waits(scenario: "Scenario", make: "Maker", nodes: Sequence[int]) -> Iterator[Size]:
     """Yield the mean wait of a policy on the scenario's cluster with each number of nodes.
 
-    ValueError for a cluster whose nodes are not alike, or on which some job cannot run.
+    ValueError for a cluster with different nodes, or on which some job cannot run.
     """
     if not (alike := _UNIFORM.fullmatch(scenario.cluster_name)):
         raise ValueError(
-            f"--what-if needs a cluster of nodes that are alike, such as 8x8, not {scenario.cluster_name}"
+            f"--what-if requires a cluster of identical nodes, such as 8x8, not {scenario.cluster_name}"
         )
     for number in nodes:
         work = full_trace(replace(scenario, cluster=f"{number}{alike[1]}"))

@@ -190,7 +190,7 @@ def changed(choices: C, given: Mapping[str, Any]) -> C:
     known = names(choices)
     for name in given:
         if name not in known:
-            raise ValueError(unknown("choice", name, known))
+            raise ValueError(unknown("field", name, known))
     own = {name: value for name, value in given.items() if name in hints(kind)}
     for group, inside in groups(choices).items():
         part = {name: value for name, value in given.items() if name in names(inside)}

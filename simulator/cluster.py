@@ -221,8 +221,8 @@ AWAY = ("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FUTURE", "MAINT", "NOT_
 def from_slurm(file: Path) -> Cluster:
     """Read a cluster from the JSON of `scontrol show nodes --json`, or of `sinfo --json` where it names every node.
 
-    Nodes that are down or drained, and those without GPUs, are left out. GPUs are taken as alike. ValueError for
-    another file.
+    Nodes that are down or drained, and those without GPUs, are left out. All GPUs are taken as V100s. ValueError
+    for another file.
     """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))

@@ -328,7 +328,10 @@ def infeasible_jobs(states: np.ndarray, jobs: np.ndarray) -> np.ndarray:
 def refuse_infeasible_jobs(states: np.ndarray, jobs: np.ndarray, cluster: Cluster) -> None:
     """Raise ValueError where the empty cluster of new records could never hold a job."""
     if len(wrong := infeasible_jobs(states, jobs)):
-        raise ValueError(f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}")
+        raise ValueError(
+            f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}: drop them, or choose a "
+            "larger cluster"
+        )
 
 
 def discipline_of(ranking: Ranking, default: int) -> int:
@@ -399,7 +402,7 @@ def ask_to_the_end(ask: Callable[[], Action], episode: Episode, account: "Accoun
             episode.apply(action)
             if (most := most - 1) < 0:
                 raise StalledEpisodeError(
-                    episode.no_progress("the policy goes on acting at one instant without a wait")
+                    episode.no_progress("the policy keeps acting at one instant without waiting")
                 )
         episode.apply(waits := action)
         if account:

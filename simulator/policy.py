@@ -131,8 +131,8 @@ def needs_truth(ranking: object) -> bool:
     key: object = getattr(ranking, "key", None)
     if type(ranking) is not Ranking or type(key) is not str or key not in KEY_WORDS:
         raise ValueError(
-            "a ranking must be a Ranking whose key is a str, not of a subclass of these, and one of "
-            f"{', '.join(KEY_WORDS)}, got {type(ranking).__name__} with key {str(key)!r}"
+            f"{type(ranking).__name__} with key {str(key)!r}: expected a Ranking, not a subclass, with one of the keys "
+            f"{', '.join(KEY_WORDS)}"
         )
     return key.startswith("true_")
 

@@ -1,7 +1,7 @@
 """Reasons of decisions: what a policy compared at the instant at which it started or paused a job.
 
 A `Ranking` is explained here, by the kernel's own functions on a copy of the state. Another policy may have a method
-`reason(view, action) -> Reason`, which is called before the action is carried out. Policies without one give none.
+`reason(view, action) -> Reason`, which is called before the action is carried out; policies without it have no reasons.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,12 +33,16 @@ class Ranked(NamedTuple):
 class Reason(NamedTuple):
     """Comparison behind an action of a policy.
 
-    rule: how it chooses, in a sentence. keys: what the keys are, with their unit.
-    own: the job that the action is about. place: its place in the order, from 1. ranked: jobs in the order.
-    skipped: queued jobs earlier in the order that do not start at this instant, of which `earlier` are the first.
+    rule: the policy's rule, as a sentence.
+    keys: description of the keys, with their unit.
+    own: the job of the action.
+    place: its place in the order, from 1.
+    ranked: number of jobs in the order.
+    skipped: number of queued jobs earlier in the order that do not start at this instant.
+    earlier: the first of these.
     later: the next queued jobs in the order that do not start at this instant.
-    cause: of a pause, the job for which it is made, where one can be named.
-    terms: what else was compared, as name and value: seconds, or jobs where the name says so.
+    cause: of a pause, the first job that gets its GPUs, if there is one.
+    terms: further compared quantities, as name and value: seconds, or jobs where the name says so.
     """
 
     rule: str
@@ -84,7 +88,7 @@ class Decisions:
 
 
 def gives_reasons(policy: object) -> bool:
-    """Return whether a policy can say why it chose an action."""
+    """Return whether a policy has reasons for its actions."""
     return isinstance(policy, Ranking) or callable(getattr(policy, "reason", None))
 
 
@@ -107,8 +111,9 @@ def in_order(
 ) -> Reason:
     """Return the reason of an action on a job that is in a policy's order.
 
-    order: jobs, best first, with their keys. waiting: whether a job is queued and does not start at this instant.
-    more: other fields of the reason.
+    order, key: jobs, best first, and their keys.
+    waiting: whether a job is queued and does not start at this instant.
+    more: further fields of the reason.
     """
     ranked = [Ranked(int(each), float(own)) for each, own in zip(order, key, strict=True)]
     at = next(place for place, each in enumerate(ranked) if each.job == job)
@@ -169,7 +174,7 @@ def rule_of(ranking: Ranking, discipline: int) -> str:
 
 
 def keys_of(ranking: Ranking) -> str:
-    """Return what the keys of a ranking are."""
+    """Return a description of a ranking's keys, with their unit."""
     if ranking.key != "weighted":
         return KEYS[ranking.key]
     power = "" if ranking.exponent == 0 else f" x GPUs ** {ranking.exponent:g}"

@@ -28,6 +28,7 @@ from gpu_cluster_gym.simulator.kernel.union.weights import (
 from gpu_cluster_gym.simulator.policy import Action, RunsCompiled
 from gpu_cluster_gym.simulator.source import Source, source_of
 from gpu_cluster_gym.simulator.speed_model import fit
+from gpu_cluster_gym.traces import unknown
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
@@ -63,7 +64,7 @@ class Rule(RuleParameters, RunsCompiled):
 def memory_of(
     rule: Rule, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray, rows: int = 1
 ) -> np.ndarray:
-    """Return `rows` initial memories of a rule for an episode, and fit the profiles of its jobs if need be.
+    """Return `rows` initial memories of a rule for an episode, and fit the profiles of its jobs where that is missing.
 
     histories: history records, of which the first is copied.
     """
@@ -73,13 +74,13 @@ def memory_of(
 
 def fit_profiles(states: np.ndarray, jobs: np.ndarray) -> None:
     """Write the coefficients fitted to each job's profile into the jobs that lack them."""
-    unknown = np.flatnonzero(~jobs["fitted"].any(axis=1) & (jobs["num_gpus"] > 0))
-    for job in unknown.tolist():
+    unfitted = np.flatnonzero(~jobs["fitted"].any(axis=1) & (jobs["num_gpus"] > 0))
+    for job in unfitted.tolist():
         jobs["fitted"][job] = fit(measurements.profiled(states, jobs, job))
 
 
 def next_move(source: Source) -> Action:
-    """Return the next action of the rule, whose memory then takes it as done."""
+    """Return the next action of the rule, which its memory then treats as carried out."""
     memory = source.rule_memory
     kind = decide.next_move(source.states, 0, memory, 0, source.jobs)
     return next_listed(memory, kind)
@@ -122,7 +123,7 @@ class Offsets:
         """Take the rule at offsets of 0, and the names of weights; ValueError for an unknown weight or a switch."""
         known = {each.name: each for each in RULE_PARAMETERS if each.scale > 0}
         if wrong := [name for name in weights if name not in known]:
-            raise ValueError(f"unknown weight(s) {', '.join(wrong)}: expected some of {', '.join(known)}")
+            raise ValueError(unknown("weight", wrong[0], known))
         self.start, self.names = start, tuple(weights)
         self._of: tuple[RuleParameter, ...] = tuple(known[name] for name in weights)
 
@@ -175,7 +176,7 @@ class Steered(RunsCompiled):
     """
 
     def __init__(self, offsets: Offsets, every: int, choose: Choose) -> None:
-        """Take the adjustable weights, the number of arrivals between decisions, and what chooses the offsets."""
+        """Take the adjustable weights, the number of arrivals between decisions, and the choice of offsets."""
         self.offsets, self.every, self.choose = offsets, every, choose
         self.key = uuid4()
 

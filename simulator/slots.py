@@ -1,4 +1,8 @@
-"""Queue slots and running slots: the first queued jobs in order, and the running jobs with most time remaining."""
+"""Queue slots and running slots: which queued and running jobs are observed one by one, and their features.
+
+Queued jobs are shown in the order of the active ranking: the first ones, or in the order of arrival the first and the
+last. Running jobs are those on claimed GPUs, then those with most time remaining.
+"""
 
 import numpy as np
 

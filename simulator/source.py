@@ -379,7 +379,7 @@ class Source:
         """Return where a rule, by default the scenario's, would start a job on free GPUs; see `View.place`."""
         if rule is not None:
             if rule not in PLACEMENT_RULES:
-                raise ValueError(unknown("rule of placement", rule, PLACEMENT_RULES))
+                raise ValueError(unknown("placement rule", rule, PLACEMENT_RULES))
             own = int(self.states["placement"][0])
             self.states["placement"][0] = PLACEMENTS.index(rule)
             try:

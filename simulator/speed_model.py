@@ -120,8 +120,3 @@ def seconds(fitted: np.ndarray, workers: Counts, servers: Counts, on_cpu: Counts
     )
     predicted: np.ndarray = on_gpu + on_cpu * (slower / workers + slower_fixed)
     return predicted
-
-
-def mean_error(fitted: np.ndarray, shapes: np.ndarray, true_s: np.ndarray) -> float:
-    """Return the mean absolute error, as a share of the truth, for shapes (workers, servers, on CPU) in rows."""
-    return float(np.abs(seconds(fitted, *shapes[:, :SECONDS].T) / true_s - 1).mean())

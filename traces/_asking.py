@@ -21,6 +21,6 @@ def refuse_while_asking(what: str) -> None:
     """Raise RuntimeError while a policy is asked."""
     if _asked:
         raise RuntimeError(
-            f"{what} cannot be made while a policy is asked, since it may hold the jobs to come: make it before the "
+            f"{what} cannot be created while a policy decides, since it may reveal future jobs: create it before the "
             "episode, or in another process"
         )

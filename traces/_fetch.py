@@ -104,13 +104,13 @@ def fetch(trace: Trace, folder: Path, say: Say) -> None:
 
 
 def download(archive: Archive, file: Path, say: Say) -> Path:
-    """Download an archive, or the rest of one, and return its file; FetchError where it is incomplete or another."""
+    """Download an archive, or the rest of one, and return its file; FetchError where it is incomplete or altered."""
     if not file.exists():
         partial = file.with_name(f"{file.name}.partial")
         try:
             _receive(archive.url, partial, say)
         except (OSError, http.client.HTTPException, urllib.error.URLError) as error:
-            raise FetchError(f"{archive.url}: {error}; call the command again to resume") from None
+            raise FetchError(f"{archive.url}: {error}; run the command again to resume") from None
         partial.rename(file)
     found = _sha256(file)
     if archive.sha256 is None:
@@ -140,7 +140,9 @@ def _receive(url: str, partial: Path, say: Say) -> None:
     with answer:
         resumed = answer.status == http.HTTPStatus.PARTIAL_CONTENT
         if resumed and not str(answer.headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
-            raise FetchError(f"{url}: the server sent another part than asked for")
+            raise FetchError(
+                f"{url}: the server sent another byte range than requested; run the command again"
+            )
         have = have if resumed else 0
         length = answer.headers.get("Content-Length")
         total = have + int(length) if length and length.isdecimal() else None
@@ -154,7 +156,7 @@ def _receive(url: str, partial: Path, say: Say) -> None:
                     of = f" of {total:,} ({100 * have // max(total, 1)} %)" if total else ""
                     say(f"{partial.stem}: {have:,}{of} bytes")
     if total is not None and have != total:
-        raise FetchError(f"{url}: {have:,} of {total:,} bytes came; call the command again to resume")
+        raise FetchError(f"{url}: received {have:,} of {total:,} bytes; run the command again to resume")
 
 
 def _sha256(file: Path) -> str:
@@ -170,11 +172,13 @@ def extract(file: Path, folder: Path, most_bytes: int) -> None:
             for number, member in enumerate(archive):
                 path = PurePosixPath(member.name)
                 if path.is_absolute() or ".." in path.parts or "\\" in member.name or "\0" in member.name:
-                    raise FetchError(f"{file.name}: the path {member.name!r} leads outside of the folder")
+                    raise FetchError(f"{file.name}: expected paths inside the folder, not {member.name!r}")
                 if member.isdir():
                     continue
                 if not member.isreg() or number >= MAX_MEMBERS:
-                    raise FetchError(f"{file.name}: {member.name!r} is no regular file, or one of too many")
+                    raise FetchError(
+                        f"{file.name}: expected at most {MAX_MEMBERS:,} regular files, not {member.name!r}"
+                    )
                 source = archive.extractfile(member)
                 assert source, "a regular file"
                 target = folder / path
@@ -183,7 +187,7 @@ def extract(file: Path, folder: Path, most_bytes: int) -> None:
                     while piece := source.read(PIECE):
                         written += len(piece)
                         if written > most_bytes:
-                            raise FetchError(f"{file.name}: unpacks to more than {most_bytes:,} bytes")
+                            raise FetchError(f"{file.name}: expected at most {most_bytes:,} unpacked bytes")
                         stream.write(piece)
     except (tarfile.TarError, EOFError, zlib.error, FileExistsError) as error:
         raise FetchError(f"{file.name}: expected a complete tar archive packed by gzip ({error})") from None
@@ -201,7 +205,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
     try:
         if chosen.name not in TRACES:
-            raise FetchError(unknown("trace to fetch", chosen.name, TRACES))
+            raise FetchError(unknown("trace", chosen.name, TRACES))
         trace, folder = TRACES[chosen.name], chosen.out or Path(chosen.name)
         say(f"{chosen.name}: {trace.licence}; source: {trace.source}")
         fetch(trace, folder, say)

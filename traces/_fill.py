@@ -200,7 +200,7 @@ def _model(job: Filling) -> npt.NDArray[Any]:
     fits = peak.index[peak <= job.largest_gpu_gib]
     if fits.empty:
         gpu = f"a GPU of {job.largest_gpu_gib:g} GiB"
-        raise ValueError(f"no profiled model fits {gpu}; the smallest needs {peak.min():.2f}")
+        raise ValueError(f"no profiled model fits {gpu}: expected GPUs of at least {peak.min():.2f} GiB")
     gpus = job.table["num_gpus"]
     run = runs(job.table.get("vc", np.full(job.rows, "")).astype(str), gpus, job.table["submit_s"])
     choice = (job.stream("model").random(job.rows) * len(fits)).astype(int)[run]

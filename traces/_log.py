@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_cluster_gym.traces._columns import COLUMNS, SHORTEST_S
-from gpu_cluster_gym.traces._registry import did_you_mean
+from gpu_cluster_gym.traces._registry import unknown
 from gpu_cluster_gym.traces._table import TraceError, check, quote
 from gpu_cluster_gym.traces._times import Clock, Times
 
@@ -88,14 +88,14 @@ def columns_given(text: str | None) -> tuple[tuple[str, str], ...]:
         own, joined, heading = item.partition("=")
         own, heading = own.strip(), heading.strip().strip('"')
         if not joined or not heading:
-            raise ValueError(f"{item!r} is no pair like job_id=NAME")
+            raise ValueError(f"{item!r} is not a pair like job_id=NAME")
         if own not in known:
-            raise ValueError(f"there is no column {own!r} among {', '.join(known)}{did_you_mean(own, known)}")
+            raise ValueError(unknown("column", own, known))
         pairs.append((own, heading))
     for place, what in ((0, "column"), (1, "heading")):
         names = [pair[place] for pair in pairs]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"the {what} {twice!r} is named twice")
+            raise ValueError(f"the {what} {twice!r} is given twice: give it once")
     return tuple(pairs)
 
 
@@ -103,7 +103,7 @@ def _quoted(text: str) -> str:
     """Return pairs with the quotes around a heading moved around its pair, as csv reads them."""
     parts = text.split('"')
     if len(parts) % 2 == 0:
-        raise ValueError("a quote is not closed")
+        raise ValueError("a closing quote is missing")
     for at in range(1, len(parts), 2):
         before, comma, own = parts[at - 1].rpartition(",")
         parts[at - 1], parts[at] = before + comma, f'"{own}{parts[at]}"'

@@ -72,7 +72,7 @@ def find(package: str, name: str, attribute: str, what: str = "") -> Any:
 
 def unknown(what: str, name: str, known: Collection[str]) -> str:
     """Return the message for an unknown name: the known ones, and the nearest."""
-    return f"there is no {what} {name!r} among {', '.join(known)}{did_you_mean(name, known)}"
+    return f"unknown {what} {name!r}: expected one of {', '.join(known)}{did_you_mean(name, known)}"
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:

@@ -99,7 +99,7 @@ def cut(table: pd.DataFrame, now_s: float, file: File = "job table") -> Snapshot
         present = present[present["num_gpus"] > 0]
     if present.empty:
         raise TraceError(
-            file, None, None, "no job that runs or queues", "some, or a time at which some did (--at TIME)"
+            file, None, None, "no running or queued job", "some, or a time at which some did (--at TIME)"
         )
     hidden = np.where(start_s[present.index] <= now_s, start_s[present.index], np.nan)
     present = present.assign(logged_start_s=hidden, duration_s=np.nan).reset_index(drop=True)

@@ -1,7 +1,7 @@
-"""Slurm's queue as `squeue --json` prints it, by data parsers v0.0.38 to v0.0.43 (Slurm 22.05 to 25.05).
+"""Reader of Slurm's queue: output of `squeue --json`, data parsers v0.0.38 to v0.0.43 (Slurm 22.05 to 25.05).
 
-Numbers may be plain or objects {set, infinite, number}, and a state a word or a list of words. The start of a pending
-job is the scheduler's guess and is not read. Sources: the OpenAPI specifications of slurmrestd, and output of Slurm.
+Numbers are plain or objects {set, infinite, number}, and states are words or lists of words. The start of a pending job
+is the scheduler's estimate and is not read. Sources: the OpenAPI specifications of slurmrestd, and output of Slurm.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BLOCKED = (
     "BeginTime",
     "JobArrayTaskLimit",
 )
-"""Reasons for which a pending job cannot start however free the cluster is."""
+"""Reasons for which a pending job could not start on an empty cluster either."""
 MINUTE = 60.0
 _HOSTS = re.compile(r"([^,\[\]]+)(?:\[([\d,\-]+)\])?([^,\[\]]*)", re.ASCII)
 _GPUS = re.compile(r"gres/gpu(?::([^=,]+))?=(\d{1,6})", re.ASCII)
@@ -39,13 +39,15 @@ _UPDATE = re.compile(
 )
 _MAX_HOSTS = 100_000
 NO_VALUE = (4_294_967_294, 4_294_967_295)
-"""Numbers by which Slurm says unset and unlimited."""
+"""Slurm's numbers for unset and unlimited."""
 
 
 class Held(NamedTuple):
     """Part of a running job on a node.
 
-    node: name. num_gpus: how many GPUs. gpus: which ones, by their index on the node; empty where it is unknown.
+    node: name of the node.
+    num_gpus: number of GPUs.
+    gpus: their indices on the node; empty if unknown.
     """
 
     node: str
@@ -54,7 +56,7 @@ class Held(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """GPUs that running jobs hold, and priorities of queued ones without nice values, by id."""
+    """GPUs held by running jobs, and priorities of queued jobs without their nice values, by job id."""
 
     held: dict[str, list[Held]]
     priority: dict[str, float]
@@ -67,7 +69,7 @@ def looks_like(head: Head) -> bool:
 
 
 def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
-    """Return the job table, what else Slurm has, and the time of the snapshot, s since 1970.
+    """Return the job table, held GPUs and priorities, and the time of the snapshot, s since 1970.
 
     TraceError for a malformed file.
     """
@@ -87,7 +89,7 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
                 queue.priority[row["job_id"]] = priority + _number(job, "nice", file, line, 0.0)
     notes = [f"{what}: {number:,}" for what, number in counts.items()]
     if not rows:
-        raise TraceError(file, None, None, f"no job that runs or queues ({'; '.join(notes)})", "at least one")
+        raise TraceError(file, None, None, f"no running or queued job ({'; '.join(notes)})", "at least one")
     table = pd.DataFrame(rows)
     now_s = _now(file, table, notes)
     limit = table["time_limit_s"]
@@ -114,7 +116,7 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
 
 
 def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> list[dict[str, Any]]:
-    """Return the rows of a job: one, none where it cannot run, or one for each pending task of an array."""
+    """Return the rows of a job: one, none if it cannot run, or one for each pending task of an array."""
 
     def number(name: str, usual: float = np.nan) -> float:
         return _number(job, name, file, line, usual)
@@ -126,7 +128,7 @@ def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> l
     running = state in RUNNING
     reason = str(job.get("state_reason") or "")
     if not running and reason in BLOCKED:
-        counts[f"jobs left out, which wait for something else than the cluster ({reason})"] += 1
+        counts[f"jobs left out, waiting for something other than resources ({reason})"] += 1
         return []
     tres = str(job.get("tres_alloc_str" if running else "tres_req_str") or job.get("tres_req_str") or "")
     gpus = _gpus(tres)
@@ -182,7 +184,7 @@ def _number(job: dict[str, Any], name: str, file: File, line: int, usual: float)
 
 
 def _state(job: dict[str, Any], file: File, line: int) -> str:
-    """Return the state of a job, the first word of those it has that is known."""
+    """Return the state of a job: the first of its words that is a known state."""
     found = job.get("job_state")
     words = [str(each) for each in (found if isinstance(found, list) else [found])]
     for word in words:
@@ -192,7 +194,7 @@ def _state(job: dict[str, Any], file: File, line: int) -> str:
 
 
 def _gpus(tres: str) -> int:
-    """Return the GPUs in a text like cpu=8,gres/gpu=2,gres/gpu:a100=2, of which those of a type are the same ones."""
+    """Return the number of GPUs in a text like cpu=8,gres/gpu=2,gres/gpu:a100=2; typed GPUs are part of the total."""
     total = typed = 0
     for kind, count in _GPUS.findall(tres):
         if kind:
@@ -203,7 +205,7 @@ def _gpus(tres: str) -> int:
 
 
 def _held(job: dict[str, Any], gpus: int) -> list[Held]:
-    """Return what a running job holds of each node; empty where that is not in the file."""
+    """Return the GPUs that a running job holds on each node; empty if the file does not say."""
     nodes = hosts(str(job.get("nodes") or ""))
     detail = job.get("gres_detail") or []
     found = [_DETAIL.match(str(each)) for each in detail]
@@ -240,11 +242,11 @@ def hosts(text: str) -> list[str]:
 
 
 def _now(file: File, table: pd.DataFrame, notes: list[str]) -> float:
-    """Return when the file was written: as Slurm says, else by the file's own time, with a note."""
+    """Return the time of the snapshot: as Slurm states, else the file's modification time, with a note."""
     times = table[["submit_s", "logged_start_s"]].to_numpy(float)
     latest = float(np.nanmax(times))
     if said := _UPDATE.search(read_bytes(file).decode("utf-8")):
         return max(float(said[1] or said[2]), latest)
     written = Path(file).stat().st_mtime
-    notes.append("squeue does not say when it was called: the time of the file's last change is taken")
+    notes.append("the output has no time of its own: the modification time of the file is used")
     return max(written, latest)

@@ -113,7 +113,7 @@ def base(fields: Mapping[str, Any]) -> Scenario:
 
 
 def refuse_contradictions(scenario: Scenario, fields: Mapping[str, Any], workload: str | None = None) -> None:
-    """Raise ValueError where explicit fields are about windows of a number of jobs, and the scenario is steady.
+    """Raise ValueError where explicit fields apply to windows of a number of jobs only, and the scenario is steady.
 
     fields: those that override the scenario's.
     workload: name of the workload that they override.
@@ -124,17 +124,17 @@ def refuse_contradictions(scenario: Scenario, fields: Mapping[str, Any], workloa
     days = scenario.warm_days + scenario.counted_days + scenario.after_days
     if fields.get("full_trace"):
         raise ValueError(
-            f"--full-trace replays all jobs from an empty cluster, but {steady} has steady windows: drop either"
+            f"--full-trace replays all jobs from an empty cluster, but {steady} sets steady windows: drop either flag"
         )
     if fields.get("target_load"):
         raise ValueError(
-            f"--target-load scales the arrivals of windows of a number of jobs, but {steady} has steady ones, "
-            "whose load is --steady-load: drop either"
+            f"--target-load does not apply to the steady windows of {steady}, whose load is --steady-load: drop "
+            "either flag"
         )
     if "jobs" in fields and "steady_load" not in fields:
         raise ValueError(
-            f"--jobs {fields['jobs']}: steady windows last {days:g} days, whatever their number of jobs: drop it, or "
-            "choose --warm-days, --counted-days and --after-days, or another workload, such as philly_backlog"
+            f"--jobs {fields['jobs']} does not apply to steady windows, which last {days:g} days: drop it, or set "
+            "--warm-days, --counted-days and --after-days, or name another workload, such as philly_backlog"
         )
 
 

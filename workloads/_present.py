@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.episode import Episode
 
 SHORTEST_REST_S = 1.0
-"""Run time left to a running job, at least."""
+"""Minimum remaining run time of a running job."""
 KEPT = ("job_id", "submit_s", "num_gpus", "user", "tenant")
 
 
@@ -32,15 +32,15 @@ class Present:
     """Jobs that run or queue now, on a cluster.
 
     table: the jobs that the cluster can hold, sorted by submission, with `logged_start_s` (NaN for a queued job) and
-        the `limit_s` that policies see as the estimate
-    jobs: the same as an array of JOB; their run times are not known, and stand for nothing
-    places: GPUs of each running job, None for a queued one
-    now_s: the time
-    cluster: the machines
-    scenario: rules that hold for every policy
-    notes: what was left out or assumed
-    history: job table of finished jobs that the cluster can hold
-    past: the same as an array of JOB
+        the `limit_s` that policies see as the estimate.
+    jobs: the same as an array of JOB, with placeholders as run times.
+    places: GPUs of each running job, None for a queued one.
+    now_s: time of the snapshot.
+    cluster: the machines.
+    scenario: rules that apply to every policy.
+    notes: notes on jobs left out and on assumptions.
+    history: job table of finished jobs that the cluster can hold.
+    past: the same as an array of JOB.
     """
 
     table: pd.DataFrame
@@ -69,8 +69,8 @@ class Present:
     ) -> Episode:
         """Return an episode whose next instant is now: running jobs hold their GPUs, and nothing else has started.
 
-        duration_s: run time of each job, beyond now for a running one; None for their limits, where nothing is run.
-        later: an array of JOB of jobs that arrive later, sorted by submission.
+        duration_s: run time of each job, which is longer than a running job has run; None for the limits.
+        later: future arrivals as an array of JOB, sorted by submission.
         """
         from gpu_cluster_gym.simulator.episode import Episode
         from gpu_cluster_gym.simulator.kernel import calls
@@ -145,8 +145,8 @@ def _limits(now: pd.DataFrame, past: pd.DataFrame, now_s: float) -> tuple[np.nda
     times = [float(each) for each in (ran_s, past["duration_s"].max() if len(past) else np.nan) if each > 0]
     if not times:
         raise ValueError(
-            "the snapshot has no time limits and no finished jobs, so that nothing is known of run times: name a "
-            "log of finished jobs by --history"
+            "the snapshot has no time limits and no finished jobs, from which run times could be estimated: pass a log "
+            "of finished jobs with --history"
         )
     longest = max(times)
     note = f"no time limits: every job is given the longest run time known, {longest:,.0f} s, as its limit"
@@ -182,8 +182,8 @@ def places_of(
 ) -> tuple[tuple[tuple[int, ...] | None, ...], list[str]]:
     """Return the GPUs of each running job, None for a queued one, and notes.
 
-    held: node, number of GPUs and their indices on the node for each part of a job, by its id. A job whose nodes are
-    not known is put on as few nodes as are free, the widest first.
+    held: node, number of GPUs and their indices on the node for each part of a job, by its id. A job whose nodes
+    are unknown is placed on as few nodes as possible, the widest job first.
     ValueError where there are not enough GPUs.
     """
     first = np.cumsum((0, *machines.node_gpus)).tolist()
@@ -192,8 +192,8 @@ def places_of(
     width, ids = table["num_gpus"].to_numpy(int), table["job_id"].to_numpy()
     if (asked := int(width[runs].sum())) > machines.num_gpus:
         raise ValueError(
-            f"the running jobs hold {asked:,} GPUs, and {machines.name} has {machines.num_gpus:,}: name the "
-            "snapshot's cluster by --cluster (an export of only one of its partitions needs the nodes of this one)"
+            f"the running jobs hold {asked:,} GPUs, and {machines.name} has {machines.num_gpus:,}: pass the "
+            "cluster of the snapshot with --cluster (for an export of one partition, the nodes of that partition)"
         )
     places: list[tuple[int, ...] | None] = [None] * len(table)
     number = _numbers(held, machines)

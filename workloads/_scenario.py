@@ -78,7 +78,7 @@ def parts_expected(physics: str) -> str | None:
     """Return the known parts, for an error about a text that names others; None for a valid text."""
     wrong = sorted(parts_of(physics) - {*PARTS, MEASURED})
     hints = "".join(did_you_mean(part, (*SETS, MEASURED, *PARTS)) for part in wrong)
-    known = f"{', '.join(SETS)}, or, joined by commas, {MEASURED}, {', '.join(PARTS)}"
+    known = f"{', '.join(SETS)}, or a comma-separated list of {MEASURED}, {', '.join(PARTS)}"
     return f"{known}{hints}" if wrong else None
 
 
@@ -141,11 +141,11 @@ class Rules:
     of jobs, unless --steady-load is given."""
     trace_file: str | None = None
     """Log to read instead of generating jobs: Slurm's sacct, the Standard Workload Format, a public trace's original
-    file, or a CSV, TSV or Parquet file with the columns of the job table. The format is found by the file's look."""
+    file, or a CSV, TSV or Parquet file with the columns of the job table. The format is detected from the content."""
     columns: str | None = choice(None, expected=columns_expected)
-    """Headings of a file with columns of its own, as in job_id="job id",submit_s=submit,num_gpus=gpus."""
+    """Headings of a file whose columns have other names, as in job_id="job id",submit_s=submit,num_gpus=gpus."""
     time_zone: str | None = choice(None, expected=zone_expected)
-    """Zone of times in the log that have none, such as Europe/Berlin; default: UTC."""
+    """Time zone of times in the log that do not state one, such as Europe/Berlin; default: UTC."""
     cluster: str | None = None
     """NxG (nodes x GPUs), with details as in 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; or a CSV of nodes.
     Default: that of the workload; 8x8 for windows of a number of jobs; philly if --full-trace replays the trace
@@ -159,18 +159,19 @@ class Rules:
     """GPUs guaranteed to each tenant (column tenant, else vc): proportional (to the GPU time that its jobs ask for),
     NAME=GPUS,... or a CSV with the columns tenant and gpus. Default: no tenants."""
     borrowing: Literal["none", "idle", "reclaim"] = "none"
-    """What tenants may do beyond their quotas: none: nothing; idle: use GPUs that no other tenant claims; reclaim: the
-    same, until others need their guaranteed GPUs and take them back by preemption."""
+    """Use of GPUs beyond a tenant's quota. none: not allowed; idle: GPUs that no other tenant claims; reclaim: the
+    same, until other tenants need their guaranteed GPUs and take them back by preemption."""
     physics: str | None = choice(None, expected=parts_expected)
-    """Simulated effects: standard (all that concern jobs on GPUs; the default for windows of a number of generated
-    jobs), measured (those for which a log holds all figures, so that nothing is drawn; the default with --trace-file),
-    exclusive (the classic problem: memory, preemption, estimates; that of philly), all, none, or a list joined by
-    commas of measured, memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic,
-    gpu_types, failures, startup, links, exchange, profiles."""
+    """Simulated effects: standard (all that concern jobs on GPUs; the default for generated windows of a number of
+    jobs), measured (those whose inputs are all in the log, so that nothing is sampled; the default with --trace-file),
+    exclusive (the classic problem: memory, preemption, estimates; used by philly), all, none, or a comma-separated list
+    of measured, memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types,
+    failures, startup, links, exchange, profiles."""
     jobs: int = choice(512, least=1)
-    """Number of consecutive jobs in a window from an empty cluster; with --full-trace, number of jobs to generate; of
-    a steady window, about how many arrive after its first days: the action steer decides each time after `jobs` /
-    `decisions_per_window` arrivals, and records have room for 512, 4,096, 16,384 ... jobs, whichever is next."""
+    """Number of consecutive jobs in a window that starts from an empty cluster; with --full-trace, number of jobs to
+    generate. In a steady window, approximate number of jobs that arrive after the warm-up, from which the interval
+    between the decisions of the action steer (`jobs` / `decisions_per_window` arrivals) and the size of records follow.
+    """
     full_trace: bool = False
     """Replay the full trace as one episode instead of windows."""
     all_windows: bool = False
@@ -181,13 +182,14 @@ class Rules:
     steady_load: float | None = choice(None, above=0)
     """Offered load of steady windows: sum over jobs of GPUs x min(duration, length of the window), divided by the GPUs
     of the cluster x length. A steady window is a stretch of days that begins with running and queued jobs; the jobs
-    submitted in its middle count. Jobs are thinned to this load. Without it: windows of `jobs` jobs, from empty."""
+    submitted in its middle count. Jobs are thinned to this load. Without it: windows of `jobs` jobs that start from an
+    empty cluster."""
     warm_days: float = choice(7.0, above=0)
     """Days before the counted jobs of a steady window, simulated under FIFO for every policy."""
     counted_days: float = choice(3.0, above=0)
     """Days in which the counted jobs of a steady window are submitted."""
     after_days: float = choice(14.0, above=0)
-    """Days in which jobs go on to arrive after the counted ones of a steady window."""
+    """Days in which further jobs arrive after the counted ones of a steady window."""
     max_duration: float | None = choice(None, above=0)
     """Cap on run times, s."""
     shift: str | None = choice(None, expected=shift_expected)
@@ -244,6 +246,6 @@ class Scenario(Parameters, Rules):
         parts = parts_of(self.physics_name)
         if MEASURED in parts:
             raise RuntimeError(
-                "what is measured is known once the log is read: workloads.with_physics(scenario)"
+                "physics 'measured' depends on the log: call workloads.with_physics(scenario) first"
             )
         return parts

@@ -128,12 +128,12 @@ def cut(
         offered = load_of(rows, gpus, end_s, end_s)
         raise ValueError(
             f"steady_load {scenario.steady_load:g}: {window} of {scenario.trace_file} offers {offered:.3g} to "
-            f"{scenario.cluster_name}, and no number of its batches the stated load (choose another load or cluster)"
+            f"{scenario.cluster_name}, and thinning its batches misses the load (choose another load or cluster)"
         )
     if not counted(scenario, kept["submit_s"].to_numpy()).any():
         first, last, _ = (seconds / DAY_S for seconds in stretch_of(scenario))
         raise ValueError(
-            f"{window} of {scenario.trace_file} has no job to count: none is submitted from its day {first:g} to "
+            f"{window} of {scenario.trace_file} has no job to count, since none is submitted from day {first:g} to day "
             f"{last:g} (choose more --counted-days, another --warm-days or another --steady-load)"
         )
     return kept

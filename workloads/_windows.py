@@ -74,7 +74,7 @@ def of_whole_log(scenario: Scenario, count: int | None = None) -> list[Workload]
     """
     if not scenario.trace_file:
         raise ValueError(
-            "windows of a whole log require a log (--trace-file): a generator has no last window"
+            "windows of a whole log require a log (--trace-file), since a generator has no last window"
         )
     found = list(islice(accepted(with_physics(scenario), "all", most=maxsize), count))
     if len(found) < (count or 1):

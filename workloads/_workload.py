@@ -476,7 +476,7 @@ def with_physics(scenario: Scenario) -> Scenario:
         return scenario
     if not scenario.trace_file:
         raise ValueError(
-            f"physics {scenario.physics}: a generator measures nothing; name a log by trace_file"
+            f"physics {scenario.physics}: expected a log in trace_file, since generated jobs have no measurements"
         )
     held = parts_held(_log(_source(scenario)).columns)
     return replace(scenario, physics=",".join(part for part in PARTS if part in parts | held) or "none")

@@ -1,6 +1,7 @@
 """Draw figures of run folders for a paper: `gpu-cluster-gym plot RUN...`.
 
-A run of `evaluate.py` has several pictures; all runs of `train_agent.py` together have one, their learning curves.
+Runs of `evaluate.py` are drawn one by one, each in several figures; all runs of `train_agent.py` together in one figure
+of learning curves.
 """
 
 import argparse
@@ -71,8 +72,10 @@ def draw(folder: Path, chosen: argparse.Namespace) -> None:
         raise ValueError(
             f"{folder} has no window {chosen.window}; choose from {', '.join(map(str, run.windows))}"
         )
-    wanted = chosen.picture or [name for name in figures.PICTURES if run.recorded or not needs_record(name)]
-    if not run.recorded and any(map(needs_record, wanted)):
+    wanted = chosen.picture or [
+        name for name in figures.PICTURES if run.recorded or name not in figures.NEED_RECORD
+    ]
+    if not run.recorded and set(figures.NEED_RECORD) & set(wanted):
         raise ValueError(f"{folder} was not recorded: timeline and gantt require evaluate.py --record")
     place = chosen.out or folder / "pictures"
     place.mkdir(parents=True, exist_ok=True)
@@ -82,11 +85,6 @@ def draw(folder: Path, chosen: argparse.Namespace) -> None:
             print(*save(figure, place, name, chosen.kind), sep="\n")
     if len(wanted) < len(figures.PICTURES) and not chosen.picture:
         print("No timeline and gantt: the run was not recorded (evaluate.py --record).")
-
-
-def needs_record(name: str) -> bool:
-    """Return whether a picture requires a recorded run."""
-    return name in figures.NEED_RECORD
 
 
 if __name__ == "__main__":

@@ -219,7 +219,7 @@ def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.Ca
     assert evaluate.main(["--protocol", str(tmp_path)]) == 2
     assert "has no readable agent" in capsys.readouterr().err
     assert evaluate.main(["--protocol", str(tmp_path), "--paper", "xion"]) == 2
-    assert "exactly one is required" in capsys.readouterr().err
+    assert "exactly one of --paper" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.Ca
     [
         (("--report",), "--report and --perfetto require --policy"),
         (("--policy", "fifo", "fifo"), "fifo twice"),
-        (("--policy", "nobody"), "no policy 'nobody'"),
+        (("--policy", "nobody"), "unknown policy 'nobody'"),
     ],
 )
 def test_a_judgement_takes_policies_as_a_table_does(

@@ -232,7 +232,7 @@ def test_fewer_windows_than_requested_are_enough(command: Command, trace: str, t
         (["--clip-range", "nan"], "--clip-range nan: expected a finite number"),
         (["--action", "steer", "--algorithm", "Ppo"], "did you mean 'ppo'?"),
         (["--batch-size", "2048", "--batch-size", "512"], "--batch-size is given twice: give it once"),
-        (["--full-trace"], "--full-trace is not for training"),
+        (["--full-trace"], "--full-trace does not apply to training"),
         (["--trace", "philli"], "philly"),
         (["--trace-file", "missing.csv"], "missing.csv"),
     ],

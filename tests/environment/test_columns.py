@@ -164,7 +164,7 @@ def test_a_batch_has_the_same_infos(tmp_path: Path) -> None:
     ],
 )
 def test_an_unknown_keyword_is_answered_with_the_nearest(wrong: dict[str, Any], nearest: str) -> None:
-    with pytest.raises(TypeError, match=f"there is no keyword .* did you mean '{nearest}'"):
+    with pytest.raises(TypeError, match=f"unknown keyword .* did you mean '{nearest}'"):
         gymnasium.make("GPUCluster-v2", **wrong)
 
 
@@ -178,7 +178,7 @@ def test_an_unknown_keyword_is_answered_with_the_nearest(wrong: dict[str, Any], 
             "keyword 'queue_slots' does not apply to action 'steer', which takes",
         ),
         ({"queue_slots": 0}, ValueError, "queue_slots 0"),
-        ({"split": "eval"}, ValueError, "no split 'eval' among train, validation, test"),
+        ({"split": "eval"}, ValueError, "unknown split 'eval': expected one of train, validation, test"),
     ],
 )
 def test_unsupported_options_are_refused_with_a_message(
@@ -191,7 +191,7 @@ def test_unsupported_options_are_refused_with_a_message(
 @pytest.mark.parametrize(
     ("wrong", "error", "said"),
     [
-        ({"processes": 2}, TypeError, "no keyword 'processes' among scenario.*threads"),
+        ({"processes": 2}, TypeError, "unknown keyword 'processes': expected one of scenario.*threads"),
         ({"autoreset": "nextstep"}, ValueError, "did you mean 'NextStep'"),
         ({"num_envs": 0}, ValueError, "num_envs 0: expected a whole number, at least 1"),
     ],

@@ -111,12 +111,16 @@ def test_an_unknown_kind_is_answered_with_the_nearest(
     kind: str, wrong: str, nearest: str, tmp_path: Path
 ) -> None:
     fields: dict[str, Any] = {kind: wrong}
-    with pytest.raises(ValueError, match=rf"no {kind} '{wrong}' among .*; did you mean '{nearest}'\?"):
+    with pytest.raises(
+        ValueError, match=rf"unknown {kind} '{wrong}': expected one of .*; did you mean '{nearest}'\?"
+    ):
         gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), **fields)
 
 
 def test_an_unknown_field_of_the_scenario_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"no choice 'trce' among trace, .*; did you mean 'trace'\?"):
+    with pytest.raises(
+        ValueError, match=r"unknown field 'trce': expected one of trace, .*; did you mean 'trace'\?"
+    ):
         gymnasium.make("GPUCluster-v2", scenario={"trce": "philly"})
 
 
@@ -233,14 +237,16 @@ def test_a_window_can_be_named(windows: dict[str, Any]) -> None:
     for number in (2, 0, 2):
         assert env.reset(options={"window": number})[1]["window"] == number
     for wrong in (4, -1):
-        with pytest.raises(ValueError, match=f"no window {wrong} among the 4: 0, 1, 2, 3"):
+        with pytest.raises(
+            ValueError, match=f"window {wrong}: expected one of this environment's 4: 0, 1, 2, 3"
+        ):
             env.reset(options={"window": wrong})
 
 
 def test_an_unknown_option_is_answered_with_those_there_are(windows: dict[str, Any]) -> None:
     env = tiny.make(windows, count=4)
     with pytest.raises(
-        ValueError, match="no option of a reset 'windw' among split, window; did you mean 'window'"
+        ValueError, match="unknown reset option 'windw': expected one of split, window; did you mean 'window'"
     ):
         env.reset(options={"windw": 1, "seed": 2, "window": 0})
 
@@ -345,7 +351,7 @@ def test_a_window_keeps_its_number_where_others_are_refused() -> None:
     assert refused
     _, info = env.reset(options={"window": env.windows[-1]})
     assert info["window"] == env.windows[-1] == env.workload.window.number
-    with pytest.raises(ValueError, match=f"no window {min(refused)} among the 8"):
+    with pytest.raises(ValueError, match=f"window {min(refused)}: expected one of this environment's 8"):
         env.reset(options={"window": min(refused)})
 
 

@@ -242,7 +242,7 @@ def test_gymnasium_finds_no_fault() -> None:
     assert info["window"] == 1
     assert (info["action_mask"] == env.action_masks()).all()
     assert env.moves()[env.own_choice].kind in ("start", "wait")
-    with pytest.raises(ValueError, match="there is no window 7 among the 2: 0, 1"):
+    with pytest.raises(ValueError, match="window 7: expected one of this environment's 2: 0, 1"):
         env.reset(options={"window": 7})
 
 
@@ -361,6 +361,6 @@ def test_the_reward_may_be_the_estimated_advantage_of_the_move() -> None:
 def test_an_unknown_reward_is_refused() -> None:
     with pytest.raises(
         ValueError,
-        match="there is no reward 'jtc' among gain, jct, rollout_advantage, slowdown; did you mean",
+        match="unknown reward 'jtc': expected one of gain, jct, rollout_advantage, slowdown; did you mean",
     ):
         one(reward="jtc")

@@ -113,7 +113,7 @@ def test_priorities_minus_nice_values_fall_in_the_order() -> None:
     [
         ({"a": 1.0, "b": 1.0}, "below 1"),
         ({"a": 5.0}, "job b has no priority"),
-        ({"a": 1e9, "b": 4e9}, "more than Slurm takes"),
+        ({"a": 1e9, "b": 4e9}, "Slurm accepts at most"),
     ],
 )
 def test_priorities_that_do_not_suffice_are_an_error(priority: dict[str, float], words: str) -> None:

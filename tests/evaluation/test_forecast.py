@@ -12,7 +12,7 @@ import pytest
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.__main__ import main
 from gpu_cluster_gym.evaluation import forecast as forecasting
-from gpu_cluster_gym.evaluation.forecast import Calibration, Past
+from gpu_cluster_gym.evaluation.forecast import Calibration, PastForecast
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.traces import Snapshot, cut
 from gpu_cluster_gym.workloads import Present, Scenario, filled, prepare, present
@@ -180,8 +180,8 @@ def test_calibration_stretches_each_half_until_enough_would_have_held() -> None:
     scale = np.log(middle + 60)
     low, high = np.exp(scale - 0.5) - 60, np.exp(scale + 0.5) - 60
     was = np.exp(scale + 1.0) - 60
-    by = forecasting.calibrated([Past(low, middle, high, was)] * 8)
-    assert by._replace(high=2.0) == Calibration(forecasting.LEAST_FACTOR, 2.0, 8, 320, 0.0)
+    by = forecasting.calibrated([PastForecast(low, middle, high, was)] * 8)
+    assert by._replace(high=2.0) == Calibration(forecasting.MIN_FACTOR, 2.0, 8, 320, 0.0)
     assert by.high == pytest.approx(2.0)
     ends = forecasting.stretched(low, middle, high, by)
     assert ends[1] == pytest.approx(was)
@@ -194,7 +194,7 @@ def test_a_backtest_compares_with_what_happened() -> None:
     )
     assert found
     for each in found:
-        assert (each.was_s > 0).all()
+        assert (each.actual_s > 0).all()
         assert (each.low_s <= each.middle_s).all()
 
 
@@ -210,8 +210,8 @@ def test_the_command_prints_a_row_for_each_queued_job(
     args = ["forecast", str(file), "--cluster", "1x8+1x1", "--futures", "50", "--csv", str(starts)]
     assert main(args) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "1 jobs run and 1 queue on 1x8+1x1; policy easy, 50 futures" in out
-    assert "Not calibrated on the past (the history has fewer than 20 jobs)" in out
+    assert "1 running and 1 queued jobs on 1x8+1x1; policy easy, 50 futures" in out
+    assert "Not calibrated (the history has fewer than 20 jobs)" in out
     (row,) = pd.read_csv(starts).to_dict("records")
     assert row["job_id"] == "b"
     assert 500 <= row["low_s"] <= row["middle_s"] <= row["high_s"] <= 2000
@@ -220,7 +220,7 @@ def test_the_command_prints_a_row_for_each_queued_job(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--policy", "srtf_oracle"], "an oracle reads run times"),
+        (["--policy", "srtf_oracle"], "requires true run times"),
         (["--policy", "eazy"], "policy 'eazy'"),
         (["--at", "never"], "a time like"),
         (["--cluster", "1x4"], "the running jobs hold 8 GPUs"),

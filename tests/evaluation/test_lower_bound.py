@@ -9,7 +9,7 @@ import pytest
 
 from gpu_cluster_gym.evaluation import lower_bound as module
 from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
-from gpu_cluster_gym.simulator import least_work
+from gpu_cluster_gym.simulator import relaxations
 from gpu_cluster_gym.simulator.cluster import Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
@@ -141,13 +141,13 @@ def cores_are_needed_twice(patch: pytest.MonkeyPatch) -> None:
 
 @planted
 def types_are_as_fast_as_the_slowest(patch: pytest.MonkeyPatch) -> None:
-    sound = least_work._capacity
+    sound = relaxations._capacity
     kinds = (0, 1)
 
     def smallest(episode: Episode, least: np.ndarray, kind: int) -> float:
         return min(sound(episode, least, other) for other in kinds[: least.shape[1]])
 
-    patch.setattr(least_work, "_capacity", smallest)
+    patch.setattr(relaxations, "_capacity", smallest)
 
 
 @planted

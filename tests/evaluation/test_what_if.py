@@ -61,7 +61,7 @@ def test_the_command_prints_a_line_for_each_size(tmp_path: Path, capsys: pytest.
         (("--what-if", "nodes=8"), "a range of nodes like nodes=8..24"),
         (("--what-if", "nodes=9..8"), "a range of nodes like nodes=8..24"),
         (("--what-if", "nodes=1..2"), "requires --policy and --full-trace"),
-        (("--what-if", "nodes=1..2", "--full-trace", "--cluster", "philly"), "nodes that are alike"),
+        (("--what-if", "nodes=1..2", "--full-trace", "--cluster", "philly"), "identical nodes"),
     ],
 )
 def test_a_wrong_range_is_one_sentence(

@@ -228,7 +228,7 @@ def test_invalid_figures_are_rejected(wrong: dict[str, Any]) -> None:
 
 
 def test_an_unknown_or_invalid_history_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no run-time predictor 'nosuch' among"):
+    with pytest.raises(ValueError, match="unknown run-time predictor 'nosuch'"):
         full_trace(Scenario(**tiny.scenario(tmp_path), run_time_predictor="nosuch")).episode()
     (tmp_path / "bad.txt").write_text("{}")
     with pytest.raises(ValueError, match="is not a valid history of finished jobs"):

@@ -95,7 +95,10 @@ def test_a_scenario_and_a_trace_may_be_objects() -> None:
         ("their_typo", "policy 'their_typo': entry point 'their_lab:nothing' cannot be loaded"),
         ("their_json", "policy 'their_json': module json does not define 'policy'"),
         ("their_number", "policy 'their_number': its entry point is not callable"),
-        ("their_srft", "no policy 'their_srft' among .*their_srtf.*did you mean 'their_srtf'"),
+        (
+            "their_srft",
+            "unknown policy 'their_srft': expected one of .*their_srtf.*did you mean 'their_srtf'",
+        ),
     ],
 )
 def test_an_entry_point_that_cannot_be_used_is_refused(name: str, message: str) -> None:

@@ -397,10 +397,10 @@ def test_other_delimiters_are_found(tmp_path: Path, delimiter: str) -> None:
     ("columns", "word"),
     [
         ("job_id=id", "found only 'job_id, submit_s"),
-        ("job=job_id", "there is no column 'job' among job_id"),
-        ("job_id", "no pair like job_id=NAME"),
-        ('job_id="a', "a quote is not closed"),
-        ("job_id=a,submit_s=a", "'a' is named twice"),
+        ("job=job_id", "unknown column 'job': expected one of job_id"),
+        ("job_id", "not a pair like job_id=NAME"),
+        ('job_id="a', "a closing quote is missing"),
+        ("job_id=a,submit_s=a", "'a' is given twice"),
     ],
 )
 def test_a_wrong_map_is_one_sentence(tmp_path: Path, columns: str, word: str) -> None:

@@ -55,9 +55,9 @@ def test_a_log_for_simulation_still_needs_run_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "at", "words"),
     [
-        (TABLE, "1000", "no job that runs or queues"),
+        (TABLE, "1000", "no running or queued job"),
         (TABLE, "soon", "a time like"),
-        ("job_id,submit_s,num_gpus,duration_s\na,0,1,5\n", None, "no job that runs or queues|no starts"),
+        ("job_id,submit_s,num_gpus,duration_s\na,0,1,5\n", None, "no running or queued job|no starts"),
     ],
 )
 def test_a_snapshot_without_jobs_or_time_is_an_error(
@@ -152,7 +152,7 @@ def test_squeue_of_version_22_has_plain_numbers(tmp_path: Path) -> None:
     found = snapshot(squeue(tmp_path, plain, job(3, "PENDING", time_limit=None)))
     assert found.queued["time_limit_s"].tolist() == [1800, 1800]  # the longest one for a job without
     assert found.priority == {"3": 100}
-    assert any("time of the file's last change" in note for note in found.notes)
+    assert any("modification time of the file" in note for note in found.notes)
 
 
 def test_jobs_that_wait_for_something_else_are_left_out(tmp_path: Path) -> None:

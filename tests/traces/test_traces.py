@@ -246,7 +246,9 @@ def test_every_trace_is_a_module_and_the_generic_one_is_not_named() -> None:
 
 
 def test_an_error_for_an_unknown_trace_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"no trace 'filly' among .*philly.*did you mean 'philly'"):
+    with pytest.raises(
+        ValueError, match=r"unknown trace 'filly': expected one of .*philly.*did you mean 'philly'"
+    ):
         traces.load("filly", seed=0)
 
 

@@ -252,7 +252,7 @@ def test_a_window_in_which_no_job_counts_is_refused(tmp_path: Path) -> None:
         after_days=HOUR,
     )
     with pytest.raises(
-        ValueError, match=r"train 0 of .* has no job to count: none is submitted from its day"
+        ValueError, match=r"train 0 of .* has no job to count, since none is submitted from day"
     ):
         windows(scenario, "train", 1)
     counted = windows(replace(scenario, warm_days=HOUR / 2, counted_days=2.5 * HOUR), "train", 1)[0].counted
@@ -287,7 +287,7 @@ def test_other_jobs_and_windows_of_a_number_of_jobs_override_the_backlog(fields:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"jobs": 60}, "--jobs 60: steady windows last 24 days, .*philly_backlog"),
+        ({"jobs": 60}, "--jobs 60 does not apply to steady windows, which last 24 days, .*philly_backlog"),
         ({"target_load": 0.8}, "--target-load scales .*but --workload philly has steady ones"),
         ({"full_trace": True}, "--full-trace replays .*but --workload philly has steady windows"),
         ({"full_trace": True, "steady_load": 0.9}, "--full-trace replays .*but --steady-load has steady"),

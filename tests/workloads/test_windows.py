@@ -132,7 +132,7 @@ def test_every_window_of_a_log_is_one_of_its_disjoint_windows(month: Scenario) -
 def test_the_windows_of_a_whole_log_are_for_evaluation_alone(month: Scenario, generated: Scenario) -> None:
     with pytest.raises(ValueError, match="a generator has no last window"):
         of_whole_log(generated)
-    with pytest.raises(ValueError, match="no split 'all'"):
+    with pytest.raises(ValueError, match="unknown split 'all'"):
         windows(month, "all", 1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expects windows of the train split"):
         check_split(of_whole_log(replace(month, all_windows=True), 1), "train")
@@ -164,7 +164,7 @@ def test_too_few_windows_are_reported(month: Scenario) -> None:
 
 def test_nonsense_is_refused(month: Scenario) -> None:
     for split, count, said in (
-        ("tests", 1, "no split 'tests'.*did you mean 'test'"),
+        ("tests", 1, "unknown split 'tests'.*did you mean 'test'"),
         ("test", 0, "0 windows"),
     ):
         with pytest.raises(ValueError, match=said):

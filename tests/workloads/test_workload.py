@@ -233,7 +233,7 @@ def test_start_ups_are_taken_out_of_a_logs_run_times(tmp_path: Path) -> None:
         ({"placement": "bestfit"}, "placement 'bestfit': expected .*; did you mean 'best_fit'"),
         ({"discipline": "fifo"}, "discipline 'fifo': expected greedy, strict, easy"),
         ({"cluster": "huge"}, "cluster 'huge' is unknown: expected NxG"),
-        ({"trace": "phily"}, "no trace 'phily' among .*; did you mean 'philly'"),
+        ({"trace": "phily"}, "unknown trace 'phily': expected one of .*; did you mean 'philly'"),
     ],
 )
 def test_an_error_for_an_unknown_name_lists_the_known_ones(

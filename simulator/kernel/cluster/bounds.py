@@ -1,7 +1,7 @@
 """Minimum resources per unit of progress: time, GPUs and cores; and the maximum total progress of a shared GPU.
 
 Each minimum is over all shapes, GPU types and numbers of nodes, with all cores of a node and full bandwidth.
-They are the relaxations behind the lower bound on the mean JCT (`simulator/least_work.py`).
+They are the relaxations behind the lower bound on the mean JCT (`simulator/relaxations.py`).
 """
 
 import numpy as np

@@ -23,12 +23,12 @@ from gpu_cluster_gym.simulator.kernel.cluster.tenants import (
 
 @compiled
 def projected_end(s, jobs, job):
-    """Return when a running job ends by its estimate; the current time if it has exceeded it."""
+    """Return when a running job ends by its estimate, counted from its first start; now if that has passed."""
     return max(s.clock, s.start_s[job] + estimate_now(s, jobs, job))
 
 
 @compiled
-def add_what_it_holds(s, room, cores, job):
+def add_holdings(s, room, cores, job):
     """Add the GPUs and cores of an active job to the available ones."""
     if s.node_of[job] != NOBODY:
         cores[s.node_of[job]] += s.core_count[job]
@@ -73,7 +73,7 @@ def find_shadow(s, jobs, head):
             job = s.candidates[0]
             queues.remove(s.candidates, 0, count, s.place_in_queue, s.order, job)
             count -= 1
-            add_what_it_holds(s, room, cores, job)
+            add_holdings(s, room, cores, job)
             s.pass_gpus -= s.width[job] if s.tenant[job] == s.tenant[head] else 0
         if has_quota(s, head, jobs[head].num_gpus) and choose_nodes(s, jobs, head, room, cores):
             return shadow

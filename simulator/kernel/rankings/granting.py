@@ -17,7 +17,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked, cores_of
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_be_displaced_for, most_gpus
 from gpu_cluster_gym.simulator.kernel.rankings.room import Pool, find_room, holding_nodes, is_offered
 
-# Result of a search: nothing more; a start on free GPUs; a start that pauses victims or awaits pauses in flight.
+# Result of a search: no further start; a start on free GPUs; a start that pauses victims or awaits pauses in flight.
 NOTHING, PLACED, MADE = range(3)
 # State of a pass: position in the order, last result, its GPUs, its victims, number of hopeless requests.
 AT, FOUND, GPUS, VICTIMS, HOPELESS = range(5)
@@ -87,7 +87,7 @@ def cores_coming(s, jobs):
 
 @allocating
 def pool_of(s, jobs, job, after):
-    """Return what could be freed for a job if these may be paused, the last first."""
+    """Return the GPUs and cores that pauses could free for a job. after: jobs that may be paused, the last first."""
     offered, left = np.zeros(s.num_arrived, np.bool_), np.zeros(s.num_arrived)
     for k in range(len(after)):
         offered[after[k]] = may_be_displaced_for(s, after[k], job)
@@ -110,10 +110,9 @@ def may_free_any(s, pool):
 
 @allocating
 def make_room(s, jobs, job, gpus, after, able):
-    """Find GPUs for a job on these nodes; return the number of jobs to pause, -1 if there is no solution.
+    """Find GPUs for a job on the nodes `able`; return the number of jobs to pause, -1 if there is no solution.
 
-    The first elements of the record's `gpus` are then its GPUs, in ascending order, those of `victims` the
-    jobs.
+    Its GPUs are written to the record's `gpus` in ascending order, and the jobs to pause to `victims`.
     """
     if gpus == 0:
         return -1
@@ -130,7 +129,7 @@ def make_room(s, jobs, job, gpus, after, able):
 def room_before(states, e, jobs, job, after, able):
     """Find GPUs for a job on some nodes with the fewest pauses; return the number of jobs to pause, -1 for no solution.
 
-    after: jobs that may be paused, the last of them first. The GPUs and the jobs are in the record.
+    after: jobs that may be paused, the last of them first. The results are written to the record.
     """
     s = states[e]
     return make_room(s, jobs, job, jobs[job].num_gpus, after, able & holding_nodes(s, jobs, job))

@@ -1,4 +1,4 @@
-"""Priority order of jobs carried out in rounds: at each arrival, and every `every_s` while jobs wait for GPUs.
+"""Rounds that carry out a priority order of jobs: at each arrival, and every `every_s` while jobs wait for GPUs.
 
 Between rounds, jobs that fit start in the same order and no job is paused. A round may be late by less than RECHECK_S.
 The order covers all jobs that are queued or running. `plan` asks Python for it; a policy with a compiled order
@@ -65,13 +65,13 @@ def memory_dtype(size: Tier) -> np.dtype:
 
 
 def init_memory(memory: np.ndarray, every_s: float) -> None:
-    """Write the settings into a memory of zeros, and that there has been no round."""
+    """Initialise a memory of zeros: write the settings, and mark that there has been no round."""
     memory["every_s"], memory["began_s"], memory["num_settled"] = every_s, -np.inf, -1
 
 
 @compiled
 def needs_order(s, jobs, m):
-    """Note at a new instant whether a round is due; return whether there is a use for an order."""
+    """Store at a new instant whether a round is due; return whether an order is needed."""
     m.is_round = s.num_arrived != m.num_known or s.clock >= m.began_s + m.every_s
     if m.is_round:
         m.num_known, m.began_s = s.num_arrived, s.clock
@@ -81,7 +81,7 @@ def needs_order(s, jobs, m):
 
 @compiled
 def list_active(s, phase, m, at):
-    """Append the jobs of a phase, of running ones those that may be paused, by job; return the end of the list."""
+    """Append the jobs of a phase in ascending order, or the running jobs that may be paused; return the new length."""
     first = at
     for k in range(s.num_active):
         job = s.events[k]
@@ -113,8 +113,8 @@ def list_present(s, m):
 
 
 @compiled
-def is_settled(s, m):
-    """Return whether all is as it was at the last round, and note how it is."""
+def settle(s, m):
+    """Return whether order, holders and free GPUs are unchanged since the last round, and store the current ones."""
     list_present(s, m)
     same = m.num_present == m.num_settled
     for k in range(m.num_present):
@@ -126,7 +126,7 @@ def is_settled(s, m):
 
 @compiled
 def load_grant(s, jobs, m, job):
-    """Write the placement that has been found into the memory; GPUs beyond one for each worker are the servers'."""
+    """Copy the placement found into the memory; GPUs beyond one per worker are for parameter servers."""
     m.num_gpus, m.node = m.progress[GPUS], NOBODY
     if m.num_gpus == 0:
         m.node = s.chosen_node[0]
@@ -146,8 +146,8 @@ def find_next(s, jobs, m):
 
 @compiled
 def carry_out_order(s, jobs, m):
-    """Give jobs their GPUs in order, with pauses in a round; do nothing if all is as it was at the last round."""
-    if m.is_round and is_settled(s, m) and m.is_idle:
+    """Give jobs their GPUs in order, with pauses in a round; do nothing if nothing has changed since the last round."""
+    if m.is_round and settle(s, m) and m.is_idle:
         return
     note_who_runs(s, jobs, m.order[: m.num_order], m.runs, m.is_round > 0)
     m.progress[:] = 0

@@ -75,11 +75,16 @@ TOTALS = (
     "claim_age",  # since its submission, time
     "claim_wait",  # until its last GPU is released, estimated, time
 )
-MAY_PAUSE, CLAIMED, FREE_ON_NODE = map(RUNNING_FEATURES.index, ("may_pause", "claimed", "free_on_node"))
-CLAIM = TOTALS.index("claim_gpus")
+(RUNNING_PRESENT, RUNNING_GPUS, RUNNING_ESTIMATE, RUNNING_REMAINING, RUNNING_ATTAINED, PAUSE, LOAD) = range(7)
+(RUNNING_PREDICTABLE, RUNNING_PREEMPTIONS, RUNNING_MEMORY, RUNNING_CORES, RUNNING_FOR) = range(7, 12)
+(MAY_PAUSE, CLAIMED, FREE_ON_NODE) = range(12, 15)
+FREE_SHARE, NODES_BY_FREE = 0, 1  # the latter is the first of BINS columns
+(ALL_QUEUED, ALL_UNSEEN, ALL_RUNNING, ALL_LOADING, PAUSING_GPUS, QUEUED_AREA, RUNNING_AREA, FREE_SOON) = (
+    range(10, 18)
+)
+FIRST_WAIT = 18  # the first of as many columns as WAITS
+ARRIVALS, CLAIM = FIRST_WAIT + len(WAITS), FIRST_WAIT + len(WAITS) + 1
 NUM_FEATURES, NUM_RUNNING, NUM_TOTALS = len(QUEUE_FEATURES), len(RUNNING_FEATURES), len(TOTALS)
-LOWEST, HIGHEST = (
-    np.float32(-1.0),
-    np.float32(16.0),
-)  # clip range; a time of e^64 minutes or 65 victims would exceed it
+# Clip range; a time of e^64 minutes or 65 victims would exceed it.
+LOWEST, HIGHEST = np.float32(-1.0), np.float32(16.0)
 OWN_CHOICE, A_RANK, WAIT_LOGIT = 3.0, -1.2, -1.2  # logits of the base policy, before scaling

@@ -64,21 +64,45 @@ from gpu_cluster_gym.simulator.kernel.slots.feature_cache import (
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     A_RANK,
     AGE,
+    ALL_LOADING,
+    ALL_QUEUED,
+    ALL_RUNNING,
+    ALL_UNSEEN,
+    ARRIVALS,
     BINS,
     CLAIM,
     CLAIMED,
+    FIRST_WAIT,
     FITS,
     FREE_ON_NODE,
+    FREE_SHARE,
+    FREE_SOON,
     HAS_VICTIMS,
     HIGHEST,
     LEFT_ON_NODE,
+    LOAD,
     LOWEST,
     MAY_PAUSE,
+    NODES_BY_FREE,
     NUM_FEATURES,
     NUM_RUNNING,
     NUM_TOTALS,
     OWN_CHOICE,
+    PAUSE,
+    PAUSING_GPUS,
+    QUEUED_AREA,
     RANK,
+    RUNNING_AREA,
+    RUNNING_ATTAINED,
+    RUNNING_CORES,
+    RUNNING_ESTIMATE,
+    RUNNING_FOR,
+    RUNNING_GPUS,
+    RUNNING_MEMORY,
+    RUNNING_PREDICTABLE,
+    RUNNING_PREEMPTIONS,
+    RUNNING_PRESENT,
+    RUNNING_REMAINING,
     VICTIMS,
     VICTIMS_LEAST_REMAINING,
     VICTIMS_MOST_PREEMPTED,
@@ -372,14 +396,14 @@ def compute_running_features(s, jobs, cache, job):
     """Compute the features of a running job that do not change while its estimate does not."""
     row = jobs[job]
     out = cache.running_features
-    out[job, 0] = 1.0
-    out[job, 1] = np.log2(1.0 + row.num_gpus) / 7.0
-    out[job, 2] = as_time(estimate_now(s, jobs, job))
-    out[job, 5] = as_time(row.pause_s)
-    out[job, 6] = as_time(row.load_s)
-    out[job, 7] = s.predictable[job]
-    out[job, 9] = row.profiled_memory_gib / largest_memory(s)
-    out[job, 10] = row.cores_each / 8.0
+    out[job, RUNNING_PRESENT] = 1.0
+    out[job, RUNNING_GPUS] = np.log2(1.0 + row.num_gpus) / 7.0
+    out[job, RUNNING_ESTIMATE] = as_time(estimate_now(s, jobs, job))
+    out[job, PAUSE] = as_time(row.pause_s)
+    out[job, LOAD] = as_time(row.load_s)
+    out[job, RUNNING_PREDICTABLE] = s.predictable[job]
+    out[job, RUNNING_MEMORY] = row.profiled_memory_gib / largest_memory(s)
+    out[job, RUNNING_CORES] = row.cores_each / 8.0
 
 
 @compiled
@@ -391,10 +415,10 @@ def describe_running(s, jobs, cache, job, min_run_s, out):
     for column in range(NUM_RUNNING):
         out[column] = cache.running_features[job, column]
     attained, running_for = attained_now(s, job), s.clock - s.phase_began[job]
-    out[3] = as_time(remaining_now(s, jobs, job))
-    out[11] = as_time(running_for)
-    out[4] = out[11] if attained == running_for else as_time(attained)
-    out[8] = min(s.preemptions[job] / 5.0, 1.0)
+    out[RUNNING_REMAINING] = as_time(remaining_now(s, jobs, job))
+    out[RUNNING_FOR] = as_time(running_for)
+    out[RUNNING_ATTAINED] = out[RUNNING_FOR] if attained == running_for else as_time(attained)
+    out[RUNNING_PREEMPTIONS] = min(s.preemptions[job] / 5.0, 1.0)
     out[MAY_PAUSE] = may_pause(s, job) and running_for >= min_run_s
     out[CLAIMED] = claimed_share(s, job)
     out[FREE_ON_NODE] = free_beside(s, job)
@@ -456,21 +480,20 @@ def describe_totals(s, jobs, cache, slots, out):
         area += cache.left[k] * gpus
         if cache.left[k] <= 300.0:
             soon += gpus
-    out[0] = s.num_free / s.num_gpus
+    out[FREE_SHARE] = s.num_free / s.num_gpus
     for node in range(s.num_nodes):
-        out[1 + min(s.free[node], BINS - 1)] += 1.0 / s.num_nodes
-    at = 1 + BINS
-    out[at] = np.log1p(s.num_queued) / 6.0
-    out[at + 1] = np.log1p(max(s.num_queued - slots, 0)) / 6.0
-    out[at + 2] = running / s.num_gpus
-    out[at + 3] = loading / s.num_gpus
-    out[at + 4] = pausing_gpus / s.num_gpus
-    out[at + 5] = as_time(cache.queued_area / s.num_gpus)
-    out[at + 6] = as_time(area / s.num_gpus)
-    out[at + 7] = soon / s.num_gpus
+        out[NODES_BY_FREE + min(s.free[node], BINS - 1)] += 1.0 / s.num_nodes
+    out[ALL_QUEUED] = np.log1p(s.num_queued) / 6.0
+    out[ALL_UNSEEN] = np.log1p(max(s.num_queued - slots, 0)) / 6.0
+    out[ALL_RUNNING] = running / s.num_gpus
+    out[ALL_LOADING] = loading / s.num_gpus
+    out[PAUSING_GPUS] = pausing_gpus / s.num_gpus
+    out[QUEUED_AREA] = as_time(cache.queued_area / s.num_gpus)
+    out[RUNNING_AREA] = as_time(area / s.num_gpus)
+    out[FREE_SOON] = soon / s.num_gpus
     for k in range(len(WAITS)):
-        out[at + 8 + k] = as_time(wait_for(s, cache, WAITS[k]))
-    out[at + 8 + len(WAITS)] = np.log1p(arrivals_last_hour(s, jobs, cache)) / 6.0
+        out[FIRST_WAIT + k] = as_time(wait_for(s, cache, WAITS[k]))
+    out[ARRIVALS] = np.log1p(arrivals_last_hour(s, jobs, cache)) / 6.0
     describe_claim(s, jobs, pending_claim(s), out[CLAIM:])
 
 

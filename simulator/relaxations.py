@@ -7,7 +7,7 @@ as any schedule. Each relaxation is
     work = min(s g + (1 - s) c, (1 - s) c'),   g: on GPUs   c: on the cores next to them   c': on cores alone
 
 for a weight s from 0 to 1. g counts GPUs only, and c and c' cores only: the work of a schedule per second is at
-most s + (1 - s).
+max_share s + (1 - s).
 
 Cores. Minimum core-seconds of a job (`min_core_seconds`) over the cores of the cluster, each held by one job
 at a time; only if cores are allocated.
@@ -15,7 +15,7 @@ at a time; only if cores are allocated.
 GPUs. A job of progress rate r on w GPUs makes r / w on each, and r / w <= 1 / a(x), where a(x) is the minimum
 GPU-seconds per second of progress of a job whose computing is slowed x times by others (`min_gpu_seconds`).
 Let a second of progress count (base + by_utilization x utilisation) x a(y), for some y >= 1. Since a(x) rises and a(x)
-/ x falls, a(y) / a(x) <= max(y / x, 1), and all jobs on a GPU together count per second at most
+/ x falls, a(y) / a(x) <= max(y / x, 1), and all jobs on a GPU together count per second at max_share
 
     sum of (base + by_utilization x utilisation) x max(y / x, 1)   <=   `max_total`, over any set of jobs on a GPU,
 
@@ -23,7 +23,7 @@ x being at least the slowdown of the least slowed job among this number of jobs,
 utilisation.
 
 With y = 1 and by_utilization = 0 these are exclusive GPU-seconds over the maximum number of jobs per GPU. If GPU types
-differ, a(y) is that of one type, and GPUs of another type count as often as for the job that gains most there.
+differ, a(y) is that of one type, and GPUs of another type count as often as for the job that gains max_share there.
 
 Pauses, loads, start-ups, lost progress, bandwidth, links, GPU memory and failures are not counted: they only
 add work.
@@ -44,9 +44,9 @@ WEIGHTS = ((1.0, 0.0), (1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (0.0, 1.0))  # base, 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)  # the weight s
 
 
-def least_works(episode: "Episode") -> np.ndarray:
+def relaxed_works(episode: "Episode") -> np.ndarray:
     """Return the work of every job in each relaxation, (relaxations, jobs), s of the whole cluster."""
-    cores = _least(episode, 1.0)
+    cores = _min_resources(episode, 1.0)
     total = sum(episode.cluster.node_cores)
     has_gpus, can_do_without = episode.jobs["num_gpus"] > 0, np.isfinite(cores.without_gpus)
     beside = np.where(has_gpus, cores.on_cores, 0.0) / total
@@ -60,7 +60,7 @@ def least_works(episode: "Episode") -> np.ndarray:
     return np.unique(works, axis=0)
 
 
-class _Least(NamedTuple):
+class _MinResources(NamedTuple):
     """Minimum resources per second of progress.
 
     on_gpus: (jobs, types), GPU-seconds by GPU type.
@@ -73,10 +73,10 @@ class _Least(NamedTuple):
     without_gpus: np.ndarray
 
 
-def _least(episode: "Episode", slowdown: float) -> _Least:
+def _min_resources(episode: "Episode", slowdown: float) -> _MinResources:
     """Return the minimum resources of jobs whose computing is slowed by this factor."""
     jobs, types = len(episode.jobs), int(_types(episode).max()) + 1
-    least = _Least(np.empty((jobs, types)), np.empty(jobs), np.empty(jobs))
+    least = _MinResources(np.empty((jobs, types)), np.empty(jobs), np.empty(jobs))
     calls.min_resources(episode.states, 0, episode.jobs, slowdown, *least)
     return least
 
@@ -88,19 +88,19 @@ def _types(episode: "Episode") -> np.ndarray:
 
 def _on_gpus(episode: "Episode") -> Iterator[np.ndarray]:
     """Yield the share of all GPUs that each job takes per second of progress, relaxation by relaxation."""
-    utilization, most = episode.jobs["gpu_utilization"], int(episode.state.max_share)
-    greatest = float(utilization.max())
-    least_wait, longest_wait = _waits(episode)
+    utilization, max_share = episode.jobs["gpu_utilization"], int(episode.state.max_share)
+    max_utilization = float(utilization.max())
+    min_wait, max_wait = _waits(episode)
     turns = episode.state.contention_form == TURNS
-    beyond = (most - 1) * longest_wait if turns else max(most * greatest - 1, 0.0)
-    crowded = calls.crowding(episode.states, 0, beyond, most)
+    beyond = (max_share - 1) * max_wait if turns else max(max_share * max_utilization - 1, 0.0)
+    crowded = calls.crowding(episode.states, 0, beyond, max_share)
     for slowdown in sorted({1.0, crowded}):
-        least = _least(episode, slowdown).on_gpus
+        least = _min_resources(episode, slowdown).on_gpus
         for kind in np.unique(_types(episode)).tolist():
             capacity = _capacity(episode, least, kind)
-            for base, by_utilization in WEIGHTS if most > 1 else WEIGHTS[:1]:
+            for base, by_utilization in WEIGHTS if max_share > 1 else WEIGHTS[:1]:
                 total = calls.max_total(
-                    episode.states, 0, base, by_utilization, greatest, least_wait, slowdown
+                    episode.states, 0, base, by_utilization, max_utilization, min_wait, slowdown
                 )
                 takes = (base + by_utilization * utilization) * least[:, kind]
                 yield takes / (total * capacity) if takes.any() else takes
