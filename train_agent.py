@@ -23,7 +23,7 @@ from gpu_cluster_gym.agents.training import (
 )
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import processors, progress
-from gpu_cluster_gym.evaluation.stopping import with_message
+from gpu_cluster_gym.evaluation.stopping import leave, with_message
 from gpu_cluster_gym.simulator.choice import check, choice, flag
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import DEFAULT, Scenario, Split, named, with_physics
