@@ -125,9 +125,7 @@ def read_choices(args: Sequence[str]) -> Run:
 
 
 def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
-    """Return the choices of a run to resume; ValueError for further flags, or where it cannot be resumed."""
-    from gpu_cluster_gym.agents.resumption import why_not
-
+    """Return the choices of a run to resume; ValueError for further flags, or a run that has not been interrupted."""
     status = run_folder.status_of(folder)
     why = {
         None: f"no run of train_agent.py is in {folder}",
@@ -142,7 +140,6 @@ def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
             Run, ["--config", str(folder)], command="train_agent.py", about="", presets=PRESETS
         )
         run = replace(of_run, resume=str(folder), processes=run.processes)
-        why = why_not(run.training)
     if why:
         raise ValueError(f"--resume {folder}: {why}")
     return run
@@ -300,4 +297,4 @@ def score_on(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
