@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 COMMANDS = {
     "train": ("gpu_cluster_gym.train_agent", "train an agent by reinforcement learning"),
@@ -38,5 +39,13 @@ def main(args: Sequence[str] | None = None) -> int:
     return 0 if is_help else 2
 
 
+def script() -> NoReturn:
+    """Run a command as a process of its own."""
+    code = main()
+    from gpu_cluster_gym.evaluation.stopping import leave
+
+    leave(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    script()

@@ -14,7 +14,7 @@ if not __package__:  # run as a script, where the package may not be installed
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import processors, progress, working
-from gpu_cluster_gym.evaluation.stopping import with_message
+from gpu_cluster_gym.evaluation.stopping import leave, with_message
 from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
 from gpu_cluster_gym.workloads import DEFAULT, Scenario, named, refuse_contradictions, with_physics
 
@@ -575,4 +575,4 @@ def one_more(moved: "Callable[..., None]", name: str, table: "pd.DataFrame") -> 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

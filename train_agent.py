@@ -23,7 +23,7 @@ from gpu_cluster_gym.agents.training import (
 )
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import processors, progress
-from gpu_cluster_gym.evaluation.stopping import with_message
+from gpu_cluster_gym.evaluation.stopping import leave, with_message
 from gpu_cluster_gym.simulator.choice import check, choice, flag
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.workloads import DEFAULT, Scenario, Split, named, with_physics
@@ -125,9 +125,7 @@ def read_choices(args: Sequence[str]) -> Run:
 
 
 def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
-    """Return the choices of a run to resume; ValueError for further flags, or where it cannot be resumed."""
-    from gpu_cluster_gym.agents.resumption import why_not
-
+    """Return the choices of a run to resume; ValueError for further flags, or a run that has not been interrupted."""
     status = run_folder.status_of(folder)
     why = {
         None: "expected the run folder of train_agent.py",
@@ -142,7 +140,6 @@ def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
             Run, ["--config", str(folder)], command="train_agent.py", about="", presets=PRESETS
         )
         run = replace(of_run, resume=str(folder), processes=run.processes)
-        why = why_not(run.training)
     if why:
         raise ValueError(f"--resume {folder}: {why}")
     return run
@@ -300,4 +297,4 @@ def score_on(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -20,8 +20,8 @@ from gpu_cluster_gym.agents.callbacks import (
 from gpu_cluster_gym.agents.initialization import resolved
 from gpu_cluster_gym.agents.moves import MovesLearner
 from gpu_cluster_gym.agents.plain import PlainLearner
-from gpu_cluster_gym.agents.ppo import Learner, TwoPhases, scenarios_of, seed_of
-from gpu_cluster_gym.agents.resumption import Resumption, finished, note_finished, why_not
+from gpu_cluster_gym.agents.ppo import Learner, scenarios_of, seed_of
+from gpu_cluster_gym.agents.resumption import Resumption, finished, note_finished
 from gpu_cluster_gym.agents.steer import SteerLearner
 from gpu_cluster_gym.agents.training import SteerTraining, Training
 from gpu_cluster_gym.agents.validation import Validation
@@ -51,29 +51,23 @@ def learn(
     track: additional experiment tracker.
     stepped, validated: called with the number of steps taken, and after each validation.
     resume: continue the training in `out`, which was of the same choices, where it ended; see `resumption`.
-    Raise ValueError for a trace with fewer windows than the training needs, and where it cannot be resumed.
+    Raise ValueError for a trace with fewer windows than the training needs, and for a damaged state.
     """
-    if resume and (why := why_not(training)):
-        raise ValueError(why)
     if resume and finished(out):
         return out / BEST
     torch.set_num_threads(1)  # the network is too small for more threads to pay off
     learner = learner_of(scenario, training, threads)
     with tracked(track, out, choices_of(learner)) as trackers:
         validation = Validation(learner)
-        model, resumption = learner.model(), None
-        if isinstance(model, TwoPhases) and not why_not(learner.training):
-            resumption = Resumption(model, out, resume=resume)
-        resumes = bool(resumption and resumption.resumes)
-        validator = Validator(learner, validation, out, validated, resumes=resumes)
-        if resumption:
-            resumption.begin(validator)
+        model = learner.model()
+        resumption = Resumption(model, out, resume=resume)
+        validator = Validator(learner, validation, out, validated, resumes=resumption.resumes)
+        resumption.begin(validator)
         callbacks = [Curves(learner), Ticker(stepped), validator]
         with logged(out, trackers) as logger:
             model.set_logger(logger)
             model.learn(learner.training.total_timesteps, CallbackList(callbacks))
-    if resumption:
-        note_finished(out)
+    note_finished(out)
     return out / BEST
 
 

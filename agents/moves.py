@@ -15,7 +15,7 @@ moves only, a network that has seen little would soon see nothing but the result
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from torch import Tensor
 
 from gpu_cluster_gym.agents.checkpoint import new_network
 from gpu_cluster_gym.agents.networks import Listed, MoveNetwork, ScoringPolicy, flat
-from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_stalled, take_step
+from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, TwoPhases, refuse_stalled, take_step
 from gpu_cluster_gym.agents.training import MovesTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.envs.moves import MovesBatch
@@ -61,7 +61,7 @@ class MovesLearner(Learner):
         """Return the keywords of the environments, whose own moves are those of the initial rule."""
         return super().environment() | {"base_weights": asdict(self.initial.rule)}
 
-    def model(self) -> PPO:
+    def model(self) -> TwoPhases:
         """Return the untrained algorithm with its environments."""
         training = self.training
         choices = self.environment() | {"futures": training.futures, "tau_s": training.tau_s}
@@ -78,7 +78,7 @@ class MovesLearner(Learner):
         if training.algorithm == "student":
             teacher = partial(choosing(envs).advantages_s, training.allowed_moves)
             return Student(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), teacher=teacher, **keywords)
-        return PPO(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), **keywords)
+        return TwoPhases(ScoringPolicy, VecMonitor(ClusterVecEnv(envs)), **keywords)
 
     def network(self, model: PPO) -> MoveNetwork:
         """Return the network, actor and critic."""
@@ -127,8 +127,11 @@ def play(
     return pd.concat(tables, ignore_index=True), agreed / choices
 
 
-class Student(PPO):
+class Student(TwoPhases):
     """Supervised learning in place of PPO's updates, with the same network, environments, curves and callbacks."""
+
+    counters = ("margin", "_scale")
+    _rng: np.random.Generator
 
     def __init__(self, *args: Any, teacher: Callable[[], np.ndarray], **kwargs: Any) -> None:
         """Take the arguments of PPO, and the function that returns the current advantages_s, (environments, K)."""
@@ -161,7 +164,19 @@ class Student(PPO):
             network.score.bias.mul_(1 / self.margin)
         return network
 
-    def collect_rollouts(
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all observations so far, and their advantages."""
+        kept = {"seen": self._seen, "advantages_s": self._advantages_s}
+        return {name: torch.cat(parts).numpy() for name, parts in kept.items() if parts}
+
+    def put_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restore the observations, and their advantages."""
+        if arrays:
+            self._seen, self._advantages_s = (
+                [torch.from_numpy(arrays[name])] for name in ("seen", "advantages_s")
+            )
+
+    def play(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
     ) -> bool:
         """Play, and keep the teacher's advantages of every few lists of moves."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
@@ -67,7 +68,7 @@ class Learner(ABC):
         """The reference policy: the agent before training, or `union` where it is initialised otherwise."""
 
     @abstractmethod
-    def model(self) -> PPO:
+    def model(self) -> "TwoPhases":
         """Return the untrained algorithm with its environments."""
 
     @abstractmethod
@@ -113,10 +114,11 @@ class TwoPhases(PPO):
     """PPO after another phase, with the same network, environments, curves and callbacks; PPO alone without one.
 
     between_rollouts: called before each rollout, when the update after the last one is complete.
-    counters: attributes of a subclass that decide what comes next, which a resumed run restores.
+    counters: numbers of a subclass that decide what comes next, which a resumed run restores.
     """
 
     counters: tuple[str, ...] = ()
+    _rng: np.random.Generator | None = None
 
     def __init__(self, *args: Any, first: int = 0, **kwargs: Any) -> None:
         """Take the arguments of PPO, and the steps of the first phase."""
@@ -130,6 +132,18 @@ class TwoPhases(PPO):
         """Play a rollout of the current phase."""
         self.between_rollouts()
         return self.play(env, callback, rollout_buffer, n_rollout_steps)
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether the next rollout begins by resetting the environments, so that their state decides nothing."""
+        return False
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of a subclass that decide what comes next, which a resumed run restores."""
+        return {}
+
+    def put_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restore the arrays of a subclass."""
 
     def play(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
@@ -147,6 +161,24 @@ class TwoPhases(PPO):
         super()._update_current_progress_remaining(
             max(0, num_timesteps - self.first), max(1, total_timesteps - self.first)
         )
+
+
+def moments_of(optimizer: torch.optim.Optimizer) -> dict[str, np.ndarray]:
+    """Return the moments of an optimizer as arrays, by index of the parameter and name."""
+    return {
+        f"{number}/{name}": it.numpy()
+        for number, moments in optimizer.state_dict()["state"].items()
+        for name, it in moments.items()
+    }
+
+
+def put_moments(optimizer: torch.optim.Optimizer, arrays: Mapping[str, np.ndarray]) -> None:
+    """Restore the moments of an optimizer."""
+    moments: dict[int, dict[str, torch.Tensor]] = {}
+    for path, it in arrays.items():
+        parameter, _, name = path.partition("/")
+        moments.setdefault(int(parameter), {})[name] = torch.from_numpy(it)
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
 
 
 def take_step(model: PPO, env: VecEnv, actions: np.ndarray, callback: BaseCallback) -> bool:

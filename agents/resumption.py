@@ -20,35 +20,24 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_arrays
 from safetensors.numpy import save as array_bytes
 from stable_baselines3.common.logger import TensorBoardOutputFormat
-from stable_baselines3.common.vec_env import VecEnv, VecMonitor
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize
 
 from gpu_cluster_gym.agents import integrity
-from gpu_cluster_gym.agents.ppo import TwoPhases
-from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining, Training
+from gpu_cluster_gym.agents.ppo import TwoPhases, moments_of, put_moments
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
-from gpu_cluster_gym.agents.warm_start import SearchFirst
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.evaluation.run_folder import RESUMABLE
 
 STATE = f"state{integrity.WEIGHTS_SUFFIX}"
 CURVES = "events.out.tfevents.*"
+WHOLE = "whole"
+"""Name of an observation that has no parts."""
+NORMALIZED = ("returns", "old_obs", "old_reward")
+"""Attributes of a normalisation that decide what comes next, besides its running statistics."""
 SHARE = 0.05
 """Share of the time of training that may be spent on writing states; the first is always written."""
 Arrays = dict[str, np.ndarray]
 Values = dict[str, Any]
-
-
-def why_not(training: Training) -> str | None:
-    """Return the reason why a training run cannot be resumed, as a sentence; None where it can."""
-    if isinstance(training, PlainTraining):
-        return None
-    if not isinstance(training, SteerTraining):
-        return f"a run with --action {training.action} cannot be resumed yet: train it again"
-    if training.algorithm != "ppo":
-        return f"a run with --algorithm {training.algorithm} cannot be resumed yet: train it again"
-    if training.normalize:
-        return "a run with --normalize cannot be resumed yet: train it again"
-    return None
 
 
 def finished(out: Path) -> bool:
@@ -119,23 +108,27 @@ class Resumption:
         assert model.ep_info_buffer is not None
         arrays: Arrays = {"torch": torch.get_rng_state().numpy()}
         arrays |= {f"policy/{name}": it.numpy() for name, it in model.policy.state_dict().items()}
-        for number, moments in model.policy.optimizer.state_dict()["state"].items():
-            arrays |= {f"optimizer/{number}/{name}": it.numpy() for name, it in moments.items()}
+        arrays |= {f"optimizer/{name}": it for name, it in moments_of(model.policy.optimizer).items()}
+        own = model.arrays()
+        arrays |= {f"model/{name}": packed(it) for name, it in own.items()}
         kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - the generator of Stable-Baselines3
         arrays |= {"numpy": np.asarray(keys)}
-        arrays |= {"last/seen": np.asarray(model._last_obs), "last/starts": model._last_episode_starts}  # type: ignore[dict-item]
+        last: Any = model._last_obs
+        parts = last if isinstance(last, dict) else {WHOLE: last}
+        arrays |= {f"last/seen/{name}": np.asarray(part) for name, part in parts.items()}
+        arrays |= {"last/starts": np.asarray(model._last_episode_starts)}
         for name, dtype in (("r", np.float32), ("l", np.int32)):
             arrays[f"episodes/{name}"] = np.array([each[name] for each in model.ep_info_buffer], dtype)
-        search: Values | None = None
-        if isinstance(model, SearchFirst):
-            arrays |= {f"search/returns/{k}": each for k, each in enumerate(model.history)}
-            arrays["search/best"] = model._best
-            search = {"generations": len(model.history), "ppo_started": model._ppo_started}
-        plays = not search or search["ppo_started"]
+        for number, wrapper in enumerate(normalizers_of(model.env)):
+            found = {name: getattr(wrapper, name) for name in NORMALIZED if hasattr(wrapper, name)}
+            found |= {
+                f"{rms}/{name}": it for rms, it in moments_seen(wrapper) for name, it in vars(it).items()
+            }
+            arrays |= {f"normalizers/{number}/{name}": np.asarray(it) for name, it in found.items()}
         generators = []
         for number, (monitor, envs) in enumerate(parts_of(model.env)):
             generators.append([each and each.bit_generator.state for each in envs._rngs])
-            if plays:  # the search begins each generation with a reset
+            if not model.begins_anew:
                 found = arrays_of(envs) | {
                     "returns": monitor.episode_returns,
                     "lengths": monitor.episode_lengths,
@@ -152,7 +145,8 @@ class Resumption:
             "random": random.getstate(),
             "numpy": [kind, *rest],
             "generators": generators,
-            "search": search,
+            "model": {name: (it.dtype.str, it.shape) for name, it in own.items()},
+            "generator": model._rng and model._rng.bit_generator.state,
             "validations": {name: getattr(validations, name) for name in validations.STATE},
             "log": {name: float(it) for name, it in model.logger.name_to_value.items()},
             "excluded": dict(model.logger.name_to_excluded),
@@ -168,27 +162,30 @@ class Resumption:
         model.policy.load_state_dict(
             {name: torch.from_numpy(it) for name, it in below("policy", arrays).items()}
         )
-        moments: dict[int, dict[str, torch.Tensor]] = {}
-        for path, it in below("optimizer", arrays).items():
-            parameter, _, name = path.partition("/")
-            moments.setdefault(int(parameter), {})[name] = torch.from_numpy(it)
-        optimizer = model.policy.optimizer
-        optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
+        put_moments(model.policy.optimizer, below("optimizer", arrays))
         model.num_timesteps = model._num_timesteps_at_start = values["steps"]
         model._n_updates, model._current_progress_remaining = values["updates"], values["remaining"]
         for name, value in values["counters"].items():
             setattr(model, name, value)
-        if isinstance(model, SearchFirst):
-            search = values["search"]
-            model._best[:], model._ppo_started = arrays["search/best"], search["ppo_started"]
-            model.replay([arrays[f"search/returns/{k}"] for k in range(search["generations"])])
+        own = below("model", arrays)
+        likes = {
+            name: np.empty(shape, dtype) for name, (dtype, shape) in values["model"].items() if name in own
+        }
+        model.put_arrays({name: unpacked(own[name], like) for name, like in likes.items()})
+        if model._rng:
+            model._rng.bit_generator.state = values["generator"]
+        for number, wrapper in enumerate(normalizers_of(model.env)):
+            for name, it in below(f"normalizers/{number}", arrays).items():
+                rms, _, moment = name.rpartition("/")
+                setattr(getattr(wrapper, rms) if rms else wrapper, moment, it if it.shape else float(it))
         for number, (monitor, envs) in enumerate(parts_of(model.env)):
             envs._rngs = [each and generator(each) for each in values["generators"][number]]
             if found := below(f"envs/{number}", arrays):
                 put_arrays(envs, found)
                 monitor.episode_returns = unpacked(found["returns"], monitor.episode_returns)
                 monitor.episode_lengths = unpacked(found["lengths"], monitor.episode_lengths)
-        model._last_obs, model._last_episode_starts = arrays["last/seen"], arrays["last/starts"]
+        seen: Any = below("last/seen", arrays)
+        model._last_obs, model._last_episode_starts = seen.get(WHOLE, seen), arrays["last/starts"]
         model.ep_info_buffer.clear()
         episodes = zip(arrays["episodes/r"], arrays["episodes/l"], strict=True)
         model.ep_info_buffer.extend({"r": returned, "l": length, "t": 0.0} for returned, length in episodes)
@@ -210,10 +207,31 @@ class Resumption:
 def parts_of(env: VecEnv) -> Iterator[tuple[VecMonitor, GPUClusterVectorEnv]]:
     """Yield the monitor and the vector environment of each batch."""
     for part in getattr(env, "parts", (env,)):
+        monitor = next(each for each in layers_of(part) if isinstance(each, VecMonitor))
         envs = part.unwrapped
-        assert isinstance(part, VecMonitor)
         assert isinstance(envs, ClusterVecEnv)
-        yield part, envs.env
+        yield monitor, envs.env
+
+
+def normalizers_of(env: VecEnv) -> Iterator[VecNormalize]:
+    """Yield the running normalisations of all batches together, then those of each."""
+    for part in (env, *getattr(env, "parts", ())):
+        yield from (each for each in layers_of(part) if isinstance(each, VecNormalize))
+
+
+def layers_of(env: VecEnv) -> Iterator[VecEnv]:
+    """Yield an environment and all that it wraps, the outermost first."""
+    yield env
+    while isinstance(env, VecEnvWrapper):
+        env = env.venv
+        yield env
+
+
+def moments_seen(normalizer: VecNormalize) -> Iterator[tuple[str, Any]]:
+    """Yield the running statistics of a normalisation, by attribute."""
+    for name in ("obs_rms", "ret_rms"):
+        if hasattr(normalizer, name):
+            yield name, getattr(normalizer, name)
 
 
 def arrays_of(envs: GPUClusterVectorEnv) -> Arrays:
@@ -241,7 +259,7 @@ def put_arrays(envs: GPUClusterVectorEnv, saved: Arrays) -> None:
 
 
 def packed(array: np.ndarray) -> np.ndarray:
-    """Return an array of any type as compressed bytes; records of environments are mostly zeros."""
+    """Return an array of any type as compressed bytes; records of environments and lists of moves are mostly zeros."""
     return np.frombuffer(zlib.compress(np.ascontiguousarray(array).tobytes(), level=1), np.uint8)
 
 
@@ -249,7 +267,7 @@ def unpacked(content: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Return a packed array of the type and shape of another; ValueError for another size."""
     found = zlib.decompressobj().decompress(content.tobytes(), like.nbytes + 1)
     if len(found) != like.nbytes:
-        raise ValueError(f"a stored state of environments does not have {like.nbytes:,} bytes: train again")
+        raise ValueError(f"a stored array of the state does not have {like.nbytes:,} bytes: train again")
     return np.frombuffer(found, like.dtype).reshape(like.shape).copy()
 
 

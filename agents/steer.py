@@ -53,10 +53,10 @@ class SteerLearner(Learner):
             np.array([metrics[f"offset_{name}"] for name in weights])
         )
 
-    def model(self) -> PPO:
+    def model(self) -> TwoPhases:
         """Return the untrained algorithm with its environments."""
         training = self.training
-        algorithm: Callable[..., PPO] = TwoPhases
+        algorithm: Callable[..., TwoPhases] = TwoPhases
         if training.algorithm == "distillation":
             algorithm = partial(Distilled, first=training.first_phase, offsets=self.teacher_offsets())
         elif training.first_phase:

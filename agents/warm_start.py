@@ -11,7 +11,7 @@ workload: it has to recognise it by the load, as it must on a trace of the user'
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -22,7 +22,7 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from gpu_cluster_gym.agents.ppo import TwoPhases, take_step
+from gpu_cluster_gym.agents.ppo import TwoPhases, moments_of, put_moments, take_step
 from gpu_cluster_gym.simulator.rule_policy import REACH
 from gpu_cluster_gym.traces import stream
 
@@ -40,6 +40,9 @@ class SearchFirst(TwoPhases):
 
     history: mean return of each candidate, for each generation so far.
     """
+
+    counters = ("_ppo_started",)
+    _rng: np.random.Generator
 
     def __init__(self, *args: Any, sigma: float, **kwargs: Any) -> None:
         """Take the arguments of PPO.
@@ -60,6 +63,20 @@ class SearchFirst(TwoPhases):
         self._candidates: list[np.ndarray] = []
         self._returns = np.empty(0)
         self.history: list[np.ndarray] = []
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether the next rollout is a generation, or the first of PPO."""
+        return not self._ppo_started
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the best constants, and the returns of all generations."""
+        return {"best": self._best} | {f"returns/{k}": each for k, each in enumerate(self.history)}
+
+    def put_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restore the best constants, and repeat the search from its returns."""
+        self._best[:] = arrays["best"]
+        self.replay([arrays[f"returns/{k}"] for k in range(len(arrays) - 1)])
 
     def keep(self) -> None:
         """Remember the current constants as the start of PPO."""
@@ -173,6 +190,8 @@ def groups_of_windows(env: VecEnv, rng: np.random.Generator, size: int) -> list[
 class Distilled(TwoPhases):
     """PPO after distillation of constants, those of its workload for each environment."""
 
+    _rng: np.random.Generator
+
     def __init__(self, *args: Any, offsets: np.ndarray, **kwargs: Any) -> None:
         """Take the arguments of PPO.
 
@@ -186,6 +205,15 @@ class Distilled(TwoPhases):
         policy: Any = self.policy
         actor = [*policy.mlp_extractor.policy_net.parameters(), *policy.action_net.parameters()]
         self._optimizer = torch.optim.Adam(actor, lr=DISTILLATION_RATE)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the observations so far, and the moments of the optimizer; none after the first phase."""
+        return {"seen": np.array(self._seen)} | moments_of(self._optimizer) if self._seen else {}
+
+    def put_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restore the observations and the moments."""
+        self._seen = list(arrays.get("seen", ()))
+        put_moments(self._optimizer, {name: it for name, it in arrays.items() if name != "seen"})
 
     def play(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int

@@ -402,8 +402,13 @@ MUTANTS = (
         "agents/test_resumption",
         (
             "a resumed actor rests again",
-            "            setattr(model, name, value)\n        if",
-            "            pass\n        if",
+            "            setattr(model, name, value)\n        own",
+            "            pass\n        own",
+        ),
+        (
+            "a resumed run draws its lessons again",
+            'model._rng.bit_generator.state = values["generator"]',
+            "pass",
         ),
         (
             "a resumed run keeps its fresh windows",

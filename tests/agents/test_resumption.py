@@ -2,7 +2,7 @@
 
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from benchmarks.trust import points
-from gpu_cluster_gym.agents import integrity, resumption
+from gpu_cluster_gym.agents import integrity, resumption, steer, warm_start
 from gpu_cluster_gym.agents.learn import learn
 from gpu_cluster_gym.agents.timed_ppo import TimedPPO
 from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.run_folder import RESUMABLE
+from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, crowded
 
@@ -34,9 +35,28 @@ FEW = SteerTraining(
 """Three generations, then rollouts that end in the middle of windows."""
 PLAIN = replace(TINY, total_timesteps=384, validate_every=100, n_steps=16, critic_first=2)
 """Six rollouts, the first two of which teach the critic alone; they end in the middle of windows."""
+STUDENT = MovesTraining(
+    total_timesteps=384,
+    windows=4,
+    validation_windows=2,
+    validate_every=100,
+    num_envs=4,
+    n_steps=16,
+    batch_size=16,
+    n_epochs=2,
+    hidden=4,
+)
+"""Six rollouts that end in the middle of windows."""
 KINDS: dict[str, Training] = {
     "search, then PPO": FEW,
     "PPO": replace(FEW, search=0.0, total_timesteps=96),
+    "distillation, then PPO": replace(FEW, algorithm="distillation"),
+    "normalised": replace(FEW, normalize=True),
+    "normalised, several workloads": replace(
+        FEW, normalize=True, domain_randomization=True, num_envs=9, n_steps=2, total_timesteps=500, search=0.8
+    ),
+    "student": STUDENT,
+    "PPO on moves": replace(STUDENT, algorithm="ppo", reward="jct"),
     "plain": PLAIN,
     "plain, one environment": replace(PLAIN, num_envs=1, total_timesteps=48),
 }
@@ -46,6 +66,15 @@ KINDS: dict[str, Training] = {
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save a state before each rollout."""
     monkeypatch.setattr(resumption, "SHARE", 1.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def constants() -> Iterator[None]:
+    """Let constants exist for the scenario, which distillation teaches in few steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steer, "searched", lambda scenario: Rule(price=0.5))
+        patch.setattr(warm_start, "DISTILLATION_STEPS", 20)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +249,25 @@ def test_a_forgotten_part_of_the_state_shows(
     assert files(tmp_path) != files(out)
 
 
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("kind", "forgotten"),
+    [("student", "model"), ("distillation, then PPO", "model"), ("normalised", "normalizers")],
+)
+def test_a_forgotten_part_of_a_kind_shows(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, forgotten: str
+) -> None:
+    """Planted faults: lists of moves and their advantages, lessons of a teacher, running statistics."""
+    training = KINDS[kind]
+    learn(scenario, training, tmp_path / "whole")
+    with pytest.raises(KilledError):
+        learn(scenario, training, tmp_path / "killed", stepped=until(round(0.3 * training.total_timesteps)))
+    scramble()
+    monkeypatch.setattr(resumption, "below", without(forgotten, resumption.below))
+    learn(scenario, training, tmp_path / "killed", resume=True)
+    assert files(tmp_path / "killed") != files(tmp_path / "whole")
+
+
 def without(name: str, below: Callable[..., resumption.Arrays]) -> Callable[..., resumption.Arrays]:
     """Return `below`, which finds no arrays of a name."""
     return lambda prefix, arrays: {} if prefix.partition("/")[0] == name else below(prefix, arrays)
@@ -247,19 +295,3 @@ def test_a_first_state_without_its_digests_is_none(tmp_path: Path) -> None:
     (tmp_path / RESUMABLE / resumption.STATE).write_bytes(b"half")
     assert not resumption.finished(tmp_path)
     assert not resumption.saved(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("training", "flag"),
-    [
-        (MovesTraining(), "--action moves"),
-        (replace(FEW, normalize=True), "--normalize"),
-        (replace(FEW, algorithm="distillation"), "--algorithm distillation"),
-    ],
-    ids=str,
-)
-def test_other_kinds_are_refused_in_a_sentence(
-    training: Training, flag: str, scenario: Scenario, tmp_path: Path
-) -> None:
-    with pytest.raises(ValueError, match=f"a run with {flag} cannot be resumed yet: train it again"):
-        learn(scenario, training, tmp_path, resume=True)

@@ -66,6 +66,39 @@ def test_a_run_that_does_not_react_is_ended(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False, timeout=30).returncode == 143
 
 
+@pytest.mark.parametrize(("code", "taken_apart"), [(143, False), (0, True), (2, True)])
+def test_after_a_signal_nothing_is_taken_apart(code: int, taken_apart: bool) -> None:
+    """Objects are not ended after a signal, which takes seconds; what is registered and printed is kept."""
+    script = (
+        "import atexit, sys\n"
+        "from gpu_cluster_gym.evaluation import stopping\n"
+        "class Loaded:\n"
+        "    def __del__(self, write=sys.stderr.write):\n"
+        "        write('taken apart ')\n"
+        "loaded = Loaded()\n"
+        "atexit.register(print, 'registered')\n"
+        "print('printed', end=' ')\n"
+        f"stopping.leave({code})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, timeout=60, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (code, "printed registered\n")
+    assert ("taken apart" in done.stderr) is taken_apart
+
+
+def test_an_end_that_hangs_is_ended() -> None:
+    """What is registered waits for ever, with a patience of 0.2 s."""
+    script = (
+        "import atexit, threading\n"
+        "from gpu_cluster_gym.evaluation import stopping\n"
+        "stopping.LEAVE_S = 0.2\n"
+        "atexit.register(threading.Event().wait)\n"
+        "stopping.leave(129)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=30).returncode == 129
+
+
 def test_a_worker_ends_with_its_parent() -> None:
     """The parent ends by `kill -9` while its worker waits."""
     worker = (

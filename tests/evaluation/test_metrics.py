@@ -126,10 +126,13 @@ def test_a_metric_computed_by_hand(summary: pd.Series, name: str, expected: floa
     assert summary[name] == pytest.approx(expected)
 
 
-def test_slowdown_of_a_short_job_is_at_least_one() -> None:
-    quick = episode(finish_s=[1.0, 101.0, 1.0], wait_s=[0.0] * 3, run_s=[1.0] * 3, overhead_s=[0.0] * 3)
+@pytest.mark.parametrize(("wait_s", "slowdown"), [(0.0, 1.0), (4.0, 1.0), (29.0, 3.0)])
+def test_the_slowdown_of_a_short_job_counts_ten_seconds_of_running(wait_s: float, slowdown: float) -> None:
+    """Jobs that run for a second."""
+    finish_s = [wait_s + 1.0, wait_s + 101.0, wait_s + 1.0]
+    quick = episode(finish_s=finish_s, wait_s=[wait_s] * 3, run_s=[1.0] * 3, overhead_s=[0.0] * 3)
     results = table(**{**quick, "lost_s": [0.0] * 3})
-    assert summarise(results, gpus=2)["mean_slowdown"].item() == 1.0
+    assert summarise(results, gpus=2)["mean_slowdown"].item() == slowdown
 
 
 def test_finish_time_fairness_compares_with_an_equal_share_of_the_gpus() -> None:
