@@ -52,6 +52,8 @@ SHORTEST_S = 60.0
 """Wait that is added before the logarithm of a wait is taken."""
 LEAST_HALF, LEAST_FACTOR = 0.05, 0.2
 """Smallest half of an interval, on that logarithm, and smallest factor that it is stretched by."""
+MAX_FACTOR = 10.0
+"""Largest factor; beyond it the policy is not the one that made the log, and stretching does not help."""
 GROUPS = ("owner and width", "owner", "width", "all jobs", "none: as long again, by Pareto's law")
 """Groups of finished jobs, the first of which that has enough is drawn from."""
 
@@ -468,7 +470,14 @@ def _calibration(
             None,
             f"at {len(found)} of {chosen.calibrate} past times somebody queued, fewer than {MIN_TIMES}",
         )
-    return calibrated(found), ""
+    by = calibrated(found)
+    if max(by.low, by.high) > MAX_FACTOR:
+        return None, (
+            f"at {by.times} past times only {100 * by.held:.0f} % of {by.jobs:,} jobs were within 90 % intervals, so "
+            f"the log was not scheduled by {chosen.policy}: compare candidates with `gpu-cluster-gym evaluate "
+            "--full-trace` and pass the nearest as --policy"
+        )
+    return by, ""
 
 
 def rows_of(now: Present, found: Forecast, by: Calibration | None) -> pd.DataFrame:
@@ -516,7 +525,7 @@ def about(
             f"intervals; the lower half is stretched by {by.low:.2f}, the upper one by {by.high:.2f}"
         )
     else:
-        lines.append(f"Not calibrated on the past ({why}): intervals are too narrow, since errors are shared")
+        lines.append(f"Not calibrated on the past ({why}). Intervals are too narrow, since errors are shared")
     return [*lines, *(f"Note: {note}." for note in now.notes)]
 
 
