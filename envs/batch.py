@@ -68,7 +68,7 @@ class Batch(ABC):
         windows: Sequence[PreparedWindow],
         count: int,
         *,
-        reward: str,
+        reward: str | Callable[..., Any],
         illegal: str = "next_legal",
         mask: str = "info",
         threads: int = 1,
@@ -78,13 +78,16 @@ class Batch(ABC):
         self.threads = validation.whole_number("threads", threads)
         self.illegal: Illegal = validation.choice("illegal", illegal, get_args(Illegal))
         self.mask_in_observation = validation.choice("mask", mask, get_args(MaskIn)) == "observation"
-        self._reward = find("envs.rewards", reward, "reward")
+        self._reward = reward if callable(reward) else find("envs.rewards", reward, "reward")
+        name_of_reward = repr(getattr(reward, "__name__", reward))
         self._quantities = tuple(signature(self._reward).parameters)
         for name in self._quantities:
             if name not in QUANTITIES:
-                raise ValueError(f"reward {reward!r}: {unknown('argument', name, QUANTITIES)}")
+                raise ValueError(f"reward {name_of_reward}: {unknown('argument', name, QUANTITIES)}")
         if self.no_advantage and "advantage" in self._quantities:
-            raise ValueError(f"reward {reward!r} {self.no_advantage}; use reward='jct' or reward='gain'")
+            raise ValueError(
+                f"reward {name_of_reward} {self.no_advantage}; use reward='jct' or reward='gain'"
+            )
         self.split = windows[0].workload.window.split
         self._splits = np.full(count, self.split)
         self.numbers = np.array([each.workload.window.number for each in windows])

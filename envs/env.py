@@ -1,7 +1,7 @@
 """Gymnasium environments: the base class of all action kinds, and the environment of the action `plain`."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import gymnasium
@@ -285,7 +285,7 @@ class PlainBatch(Batch):
         hints: bool = False,
         placed_by: str = "rule",
         victims_by: str = "agent",
-        reward: str = "jct",
+        reward: str | Callable[..., Any] = "jct",
         queue_slots: int = QUEUE_SLOTS,
         running_slots: int = RUNNING_SLOTS,
         min_run_s: float = MIN_RUN_S,
@@ -515,7 +515,7 @@ class GPUClusterEnv(ClusterEnv):
     - `hints`: whether a heuristic helps: it orders the queue, and `slots` shows its choice.
     - `placed_by`: `rule` or `agent`, which chooses the placement rule of a start.
     - `victims_by`: `rule` or `agent`, which chooses the running jobs to pause.
-    - `reward`: a module of `envs/rewards`.
+    - `reward`: a module of `envs/rewards`, or a function of a step's quantities.
     - `queue_slots`: K, at least 1.
     - `running_slots`: R, at least 0.
     - `exponent`: exponent of a job's number of GPUs in the base policy's order.
@@ -548,7 +548,7 @@ class GPUClusterEnv(ClusterEnv):
         hints: bool = False,
         placed_by: str = "rule",
         victims_by: str = "agent",
-        reward: str = "jct",
+        reward: str | Callable[..., Any] = "jct",
         queue_slots: int = QUEUE_SLOTS,
         running_slots: int = RUNNING_SLOTS,
         exponent: float = BASE_POLICY.exponent,

@@ -1,6 +1,6 @@
 """The action `moves`: choose the next move from a list that the rule `union` proposes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,7 +66,7 @@ class MovesBatch(UnionBatch):
         max_moves: int = MAX_MOVES,
         base_weights: Mapping[str, float] | None = None,
         cores: bool = False,
-        reward: str = "gain",
+        reward: str | Callable[..., Any] = "gain",
         futures: int = 8,
         tau_s: float | None = 3600.0,
         illegal: str = "next_legal",
@@ -245,7 +245,7 @@ class MovesEnv(UnionEnv):
 
     ## Arguments
     - `workload`, `scenario`, `split`, `count`, `illegal`, `mask`, `render_mode`: as for `GPUClusterEnv`.
-    - `reward`: `gain`, `jct` or `rollout_advantage`, or another module of `envs/rewards`.
+    - `reward`: `gain`, `jct`, `rollout_advantage`, another module of `envs/rewards`, or a function.
     - `default_weights`: weights of the default rule, the reference policy, that differ from `union`'s, by name.
     - `base_weights`: weights of the rule that lists moves and continues in simulated futures, where they differ from
       the default rule's, by name.

@@ -1,6 +1,7 @@
 """Entry points of `gymnasium.make` and `gymnasium.make_vec`."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from inspect import signature
 from typing import Any
 
@@ -11,6 +12,7 @@ from gpu_cluster_gym.envs.moves import MovesBatch, MovesEnv
 from gpu_cluster_gym.envs.steer import SteerBatch, SteerEnv
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.traces import unknown
+from gpu_cluster_gym.workloads import Scenario
 
 ENVS: dict[str, type[ClusterEnv]] = {"plain": GPUClusterEnv, "moves": MovesEnv, "steer": SteerEnv}
 """Environment of each action kind."""
@@ -69,5 +71,9 @@ def _refuse_unknown(action: str, choices: Mapping[str, Any], *more: str) -> None
         if any(name in keywords(other) for other in ENVS):
             raise TypeError(
                 f"keyword {name!r} does not apply to action {action!r}, which takes {', '.join(known)}"
+            )
+        if name in {field.name for field in fields(Scenario)}:
+            raise TypeError(
+                f"{name!r} is a field of the scenario: pass scenario={{{name!r}: {choices[name]!r}}}"
             )
         raise TypeError(unknown("keyword", name, known))

@@ -1,6 +1,6 @@
 """The action `steer`: set the weights of the rule `union` a few times per window."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class SteerBatch(UnionBatch):
         decisions_per_window: int = DECISIONS,
         arrivals_per_decision: int | None = None,
         privileged: bool = False,
-        reward: str = "gain",
+        reward: str | Callable[..., Any] = "gain",
         mask: str = "info",
         threads: int = 1,
     ) -> None:
@@ -154,7 +154,7 @@ class SteerEnv(UnionEnv):
 
     ## Arguments
     - `workload`, `scenario`, `split`, `count`, `mask`, `render_mode`: as for `GPUClusterEnv`.
-    - `reward`: `gain` or `jct`, or another module of `envs/rewards`.
+    - `reward`: `gain`, `jct`, another module of `envs/rewards`, or a function.
     - `default_weights`: weights of the default rule, the reference policy, that differ from `union`'s, by name.
     - `base_weights`: weights of the rule that is steered that differ from the default rule's, by name.
     - `weights`: names of the weights that an action sets.

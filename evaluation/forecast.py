@@ -53,6 +53,8 @@ LOG_OFFSET_S = 60.0
 """Offset added to a wait before its logarithm is taken."""
 MIN_HALF_WIDTH, MIN_FACTOR = 0.05, 0.2
 """Lower bounds of the half-width of an interval, on that logarithm, and of the factor by which it is stretched."""
+MAX_FACTOR = 10.0
+"""Largest factor; beyond it the policy is not the one that made the log, and stretching does not help."""
 GROUPS = ("owner and width", "owner", "width", "all jobs", "none: as long again, by Pareto's law")
 """Groups of finished jobs; run times are sampled from the first group that has enough jobs."""
 
@@ -481,7 +483,14 @@ def _calibration(
             None,
             f"jobs were queued at {len(found)} of {chosen.calibrate} past times, fewer than {MIN_PAST_TIMES}",
         )
-    return calibrated(found), ""
+    by = calibrated(found)
+    if max(by.low, by.high) > MAX_FACTOR:
+        return None, (
+            f"at {by.times} past times only {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, so "
+            f"the log was not scheduled by {chosen.policy}: compare candidates with `gpu-cluster-gym evaluate "
+            "--full-trace` and pass the nearest as --policy"
+        )
+    return by, ""
 
 
 def rows_of(now: Present, found: Forecast, by: Calibration | None) -> pd.DataFrame:

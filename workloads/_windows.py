@@ -111,6 +111,8 @@ def _too_few(found: int, scenario: Scenario, split: Split | WholeLog, count: int
         begin, end = rows_of(submit_s, split)
         after = f" after a gap of {gap_s(submit_s) / 86_400:.2g} days" * (split in ("validation", "test"))
         wanted += f", which has {max(0, end - begin):,} jobs{after}"
+    if scenario.trace_file and split == "test":
+        instead += ", for all parts if nothing was tuned on the log (--split all)"
     return (
         f"only {found} of {count} windows of {scenario.jobs} jobs were found in the {part}{wanted}: "
         f"ask for fewer, for smaller ones (--jobs){instead}, or for the full trace (--full-trace)"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gpu_cluster_gym.envs.render import JOBS, LOADING, PAUSING
+from gpu_cluster_gym.envs.render import LOADING, PAUSING
 from gpu_cluster_gym.evaluation.plot import run_tables
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, window_rows
 from gpu_cluster_gym.evaluation.plot.style import (
@@ -18,11 +18,13 @@ from gpu_cluster_gym.evaluation.plot.style import (
     INK,
     ORANGE,
     RED,
+    SKY,
     Width,
-    duration_text,
+    job_colours,
     log_time_axis,
     look,
     time_axis,
+    unit_of,
 )
 from gpu_cluster_gym.evaluation.run_folder import CHOICES
 
@@ -138,6 +140,8 @@ def gantt(
     figure, rows, columns = _panels(width, len(run.policies), 0.55 + min(max(0.055 * rows_high, 0.9), 2.4))
     grid = figure.add_gridspec(rows, columns)
     span_s = run.span_s(chosen)
+    means_s = {policy: window_rows(run.jobs[policy], chosen)["jct_s"].mean() for policy in panels}
+    unit, seconds = unit_of(max(1.0, *means_s.values()) / 2)  # one unit in all titles
     for place, (policy, found) in enumerate(panels.items()):
         row, column = divmod(place, columns)
         axes = figure.add_subplot(grid[row, column])
@@ -146,7 +150,8 @@ def gantt(
         else:
             _draw_bars(axes, run, found)
         axes.set_title(
-            f"{policy}: mean JCT {duration_text(window_rows(run.jobs[policy], chosen)['jct_s'].mean())}"
+            f"{policy}: mean JCT {means_s[policy] / seconds:#.3g} {unit}".replace(". ", " "),
+            fontsize=None if len(policy) < LONG_NAME or width == "column" else "small",
         )
         time_axis(axes, span_s, _marks(width))
         _outer(axes, None, row, column, rows, len(run.policies), columns)
@@ -167,6 +172,11 @@ PICTURES: dict[str, Callable[[Run, Width, int | None], "Figure"]] = {
 }
 """Pictures by name."""
 NEED_RECORD = ("timeline", "gantt")
+MAX_COLOURS = 4096
+UNLIKE = 0.3
+"""Least distance, in red, green and blue, of a job's colour from that of pausing."""
+LONG_NAME = 14
+"""Letters of a policy whose title has a smaller font, so that it fits above its panel."""
 
 
 def _draw_bars(axes: "Axes", run: Run, bars: pd.DataFrame) -> None:
@@ -207,12 +217,14 @@ def _colours(run: Run, bars: pd.DataFrame) -> np.ndarray:
     """Return the colour of each bar, shape (bars, 4) from 0 to 1: by job while it runs, else by phase."""
     from matplotlib.colors import to_rgba_array  # converts each colour once, not once per bar
 
-    colours = to_rgba_array([*JOBS, LOADING, PAUSING])
     jobs = pd.Index(list(dict.fromkeys(run.jobs[run.policies[0]]["job_id"])))
-    phase = bars["phase"].to_numpy()
-    number = jobs.get_indexer(pd.Index(bars["job_id"])) % len(JOBS)
-    number = np.where(phase == "loading", len(JOBS), number)
-    return np.asarray(colours[np.where(phase == "pausing", len(JOBS) + 1, number)])
+    pausing, loading = to_rgba_array([PAUSING, LOADING])
+    colours = to_rgba_array(job_colours(min(2 * len(jobs), MAX_COLOURS)))
+    colours = colours[np.linalg.norm(colours - pausing, axis=1) > UNLIKE]
+    phase = bars["phase"].to_numpy()[:, np.newaxis]
+    found = colours[jobs.get_indexer(pd.Index(bars["job_id"])) % len(colours)]
+    chosen: np.ndarray = np.where(phase == "loading", loading, np.where(phase == "pausing", pausing, found))
+    return chosen
 
 
 def _draw_shares(axes: "Axes", found: Shares, span_s: float) -> None:
@@ -234,7 +246,7 @@ def _phases(figure: "Figure", title: str, *, is_bars: bool) -> None:
     from matplotlib.patches import Patch
 
     patches = [
-        Patch(color=JOBS[0], label="running, one colour per job"),
+        Patch(color=SKY, label="running, one colour per job"),
         Patch(color=LOADING, label="loading"),
         Patch(color=PAUSING, label="pausing"),
     ]

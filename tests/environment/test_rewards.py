@@ -76,6 +76,24 @@ def test_the_scale_is_the_base_policys_mean_jct(reward: str, tmp_path: Path) -> 
     assert last.info["jct_ratio"] == env.results()["jct_s"].mean() / results["jct_s"].mean()
 
 
+def test_a_function_is_a_reward(tmp_path: Path) -> None:
+    def halved(job_seconds: np.ndarray) -> np.ndarray:
+        return -0.5 * job_seconds
+
+    own, known = (tiny.make(tiny.scenario(tmp_path), reward=reward) for reward in (halved, "jct"))
+    received = [[2 * seen.reward for seen in tiny.wander(own)], [seen.reward for seen in tiny.wander(known)]]
+    assert received[0] == received[1]
+    assert any(received[1])
+
+
+def test_a_function_of_unknown_quantities_is_refused(tmp_path: Path) -> None:
+    def mine(slowdowns: np.ndarray) -> np.ndarray:
+        return -slowdowns
+
+    with pytest.raises(ValueError, match=r"reward 'mine': .*did you mean 'slowdown'"):
+        tiny.make(tiny.scenario(tmp_path), reward=mine)
+
+
 def test_the_time_that_passed_adds_up(tmp_path: Path) -> None:
     env = tiny.make(tiny.scenario(tmp_path))
     passed = sum(seen.info.get("elapsed", 0.0) for seen in tiny.wander(env))

@@ -217,6 +217,35 @@ def test_the_command_prints_a_row_for_each_queued_job(
     assert 500 <= row["low_s"] <= row["middle_s"] <= row["high_s"] <= 2000
 
 
+@pytest.mark.parametrize(("most", "calibrated"), [(forecasting.MAX_FACTOR, True), (0.1, False)])
+def test_intervals_are_not_stretched_beyond_use(
+    most: float,
+    calibrated: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(forecasting, "MAX_FACTOR", most)
+    table = simulated(200, seed=1)
+    table["duration_s"] = table["duration_s"].clip(upper=table["time_limit_s"])
+    wanted = ["job_id", "submit_s", "num_gpus", "duration_s", "logged_start_s", "time_limit_s", "user"]
+    (file := tmp_path / "jobs.csv").write_text(table[wanted].to_csv(index=False))
+    args = [
+        "forecast",
+        str(file),
+        "--cluster",
+        CLUSTER,
+        "--at",
+        str(table["submit_s"].median()),
+        "--futures",
+        "5",
+    ]
+    assert main([*args, "--calibrate", "12"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("Calibrated at" in out) == calibrated
+    assert ("the log was not scheduled by easy" in out) != calibrated
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

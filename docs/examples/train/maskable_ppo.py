@@ -13,7 +13,7 @@ import torch
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
-from docs.examples.train.slots import ScoresAreLogits, command, keywords, training_envs
+from docs.examples.train.slots import JctCurve, ScoresAreLogits, command, keywords, training_envs
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
@@ -35,7 +35,7 @@ def train(steps: int, seed: int = 0) -> None:
     rollout = max(2, min(ROLLOUT, steps // ENVIRONMENTS))
     size: dict[str, Any] = {"n_steps": rollout, "batch_size": 4 * rollout, **PPO_CHOICES}
     model = MaskablePPO(Masked, env, policy_kwargs=keywords(WINDOWS | CHOICES), **size, **shown, seed=seed)
-    model.learn(steps, tb_log_name=NAME)
+    model.learn(steps, callback=JctCurve(), tb_log_name=NAME)
     model.save(FILE)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from stable_baselines3 import DQN
 
-from docs.examples.train.slots import SlotValues, command, keywords, training_envs
+from docs.examples.train.slots import JctCurve, SlotValues, command, keywords, training_envs
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
@@ -32,7 +32,7 @@ def train(steps: int, seed: int = 0) -> None:
     }
     kwargs = keywords(WINDOWS | CHOICES, net_arch=[])
     model = DQN(SlotValues, env, policy_kwargs=kwargs, target_update_interval=2_000, **size, **shown)
-    model.learn(steps, tb_log_name=NAME)
+    model.learn(steps, callback=JctCurve(), tb_log_name=NAME)
     model.save(FILE)
 
 

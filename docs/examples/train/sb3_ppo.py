@@ -12,7 +12,7 @@ from zlib import crc32
 import torch
 from stable_baselines3 import PPO
 
-from docs.examples.train.slots import SlotPolicy, command, keywords, training_envs
+from docs.examples.train.slots import JctCurve, SlotPolicy, command, keywords, training_envs
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
@@ -30,7 +30,7 @@ def train(steps: int, seed: int = 0) -> None:
     rollout = max(2, min(ROLLOUT, steps // ENVIRONMENTS))
     size: dict[str, Any] = {"n_steps": rollout, "batch_size": 4 * rollout, **PPO_CHOICES}
     model = PPO(SlotPolicy, env, policy_kwargs=keywords(WINDOWS | CHOICES), **size, **shown, seed=seed)
-    model.learn(steps, tb_log_name=NAME)
+    model.learn(steps, callback=JctCurve(), tb_log_name=NAME)
     model.save(FILE)
 
 

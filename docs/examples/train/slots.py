@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium
 import torch
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
@@ -75,6 +76,17 @@ def keywords(choices: dict[str, Any], **others: Any) -> dict[str, Any]:
     """Return `policy_kwargs` for the policies below. choices: keywords of the environment."""
     extractor = {"features_extractor_class": SlotScores, "features_extractor_kwargs": {"choices": choices}}
     return extractor | others
+
+
+class JctCurve(BaseCallback):
+    """Logs `jct/of_fifo`, the first chart of TensorBoard: mean JCT over FIFO's in the latest training windows."""
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        if ended := self.model.ep_info_buffer:
+            self.logger.record_mean("jct/of_fifo", sum(each["jct_ratio"] for each in ended) / len(ended))
 
 
 class ScoresAreLogits:
