@@ -33,7 +33,7 @@ CURVES = "events.out.tfevents.*"
 WHOLE = "whole"
 """Name of an observation that has no parts."""
 NORMALIZED = ("returns", "old_obs", "old_reward")
-"""Attributes of a normalisation that decide what comes next, besides its running statistics."""
+"""Attributes of a normalisation that decide what comes next, in addition to its statistics."""
 SHARE = 0.05
 """Share of the time of training that may be spent on writing states; the first is always written."""
 Arrays = dict[str, np.ndarray]

@@ -148,6 +148,12 @@ def test_finish_time_fairness_compares_with_an_equal_share_of_the_gpus() -> None
     assert alone.tolist() == [30.0, 10.0], "the cluster counts as empty where no job is present"
 
 
+def test_a_job_that_requests_twice_its_share_runs_at_half_speed() -> None:
+    """Two jobs of 30 s share two GPUs: one requests both of them, the other a single one, which is its share."""
+    shared_s = equal_share_jct_s(*map(np.array, ([0.0, 0.0], [100.0, 100.0], [30.0, 30.0], [2, 1])), gpus=2)
+    assert shared_s.tolist() == [60.0, 30.0]
+
+
 def test_a_cut_window_averages_finished_jobs() -> None:
     row = summarise(cut_episode(), gpus=2, allow_unfinished=True).iloc[0]
     assert row["unfinished"] == 1
