@@ -1,4 +1,4 @@
-"""Run a command: `gpu-cluster-gym train`, `evaluate`, `describe`, `fetch`, `forecast`, `decide` or `plot`."""
+"""Run a command: `gpu-cluster-gym train`, `evaluate`, `describe`, `fetch`, `forecast`, `decide`, `score` or `plot`."""
 
 import sys
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ COMMANDS = {
     "fetch": ("gpu_cluster_gym.traces._fetch", "download a public trace from its official archive"),
     "forecast": ("gpu_cluster_gym.evaluation.forecast", "say when the queued jobs of a snapshot start"),
     "decide": ("gpu_cluster_gym.evaluation.decide", "say what a policy would do now with a snapshot's jobs"),
+    "score": ("gpu_cluster_gym.evaluation.score", "score a policy file for a search, as JSON"),
     "plot": ("gpu_cluster_gym.evaluation.plot.__main__", "draw figures of a run folder"),
 }
 """The module of each command, and its purpose."""
