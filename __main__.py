@@ -1,4 +1,4 @@
-"""Run a command: `gpu-cluster-gym train`, `evaluate`, `describe`, `fetch`, `forecast`, `decide` or `plot`."""
+"""Run a command: `gpu-cluster-gym train`, `evaluate`, `describe`, `fetch`, `forecast`, `decide`, `score` or `plot`."""
 
 import sys
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ COMMANDS = {
         "gpu_cluster_gym.evaluation.decide",
         "print the actions of a policy for the jobs of a snapshot",
     ),
+    "score": ("gpu_cluster_gym.evaluation.score", "score a policy file for a search, as JSON"),
     "plot": ("gpu_cluster_gym.evaluation.plot.__main__", "draw figures of a run folder"),
 }
 """The module of each command, and its purpose."""

@@ -486,8 +486,8 @@ def _calibration(
     by = calibrated(found)
     if max(by.low, by.high) > MAX_FACTOR:
         return None, (
-            f"at {by.times} past times only {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, so "
-            f"the log was not scheduled by {chosen.policy}: compare candidates with `gpu-cluster-gym evaluate "
+            f"at {by.times} past times only {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, "
+            f"so the log was not scheduled by {chosen.policy}: compare candidates with `gpu-cluster-gym evaluate "
             "--full-trace` and pass the nearest as --policy"
         )
     return by, ""

@@ -20,6 +20,7 @@ from gpu_cluster_gym.evaluation.decide import main as decide
 from gpu_cluster_gym.evaluation.describe import main as describe
 from gpu_cluster_gym.evaluation.forecast import main as forecast
 from gpu_cluster_gym.evaluation.plot.__main__ import main as plot
+from gpu_cluster_gym.evaluation.score import main as score
 from gpu_cluster_gym.workloads import named
 from tests.cases.bad_logs import sacct
 from tests.cases.crowd import crowd
@@ -207,6 +208,8 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
             return forecast(args)
         case ["decide", *args]:
             return decide(args)
+        case ["score", *args]:
+            return score([*args, "--windows", "1"])
         case ["-m", module, *args]:
             given = [str(min(int(each), STEPS)) if each.isdigit() else each for each in args]
             given += ["--windows", "1"] if module.endswith(WITH_TABLE) else []
