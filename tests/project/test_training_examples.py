@@ -23,9 +23,10 @@ LEARN = ("sb3_steer", "sb3_ppo", "sb3_dqn", "maskable_ppo", "one_file", "inspect
 MAX_LINES = {
     "one_file": 115,
     "sb3_steer": 105,
-    "slots": 130,
+    "slots": 145,
     "inspector": 125,
     "rl_scheduler": 90,
+    "sb3_dqn": 65,
 }  # 60 of the others
 OF_SB3 = ("sb3_ppo", "sb3_dqn", "maskable_ppo")
 pytestmark = pytest.mark.filterwarnings("ignore:.*a legal action replaces it")

@@ -20,7 +20,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
-from docs.examples.train.slots import command, training_envs
+from docs.examples.train.slots import JctCurve, command, training_envs
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
@@ -100,7 +100,7 @@ def train(steps: int, seed: int = 0) -> None:
     )  # fmt: skip
     last: Any = model.policy.action_net
     torch.nn.init.constant_(last.bias[HOLD:], -3.0)  # begins near SJF: it holds back one start in twenty
-    model.learn(steps, tb_log_name=NAME)
+    model.learn(steps, callback=JctCurve(), tb_log_name=NAME)
     model.save(FILE)
 
 

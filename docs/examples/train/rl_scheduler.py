@@ -17,7 +17,7 @@ from sb3_contrib import MaskablePPO
 from torch import Tensor
 
 from docs.examples.train.maskable_ppo import PPO_CHOICES, Masked
-from docs.examples.train.slots import SlotScores, command, keywords, training_envs
+from docs.examples.train.slots import JctCurve, SlotScores, command, keywords, training_envs
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
@@ -57,7 +57,7 @@ def train(steps: int, seed: int = 0) -> None:
     shown: dict[str, Any] = {"verbose": 1, "tensorboard_log": "runs/tensorboard", "seed": seed}
     size: dict[str, Any] = {"n_steps": rollout, "batch_size": 4 * rollout, **PPO_CHOICES}
     model = MaskablePPO(Masked, env, policy_kwargs=given, **size, **shown)
-    model.learn(steps, tb_log_name=NAME)
+    model.learn(steps, callback=JctCurve(), tb_log_name=NAME)
     model.save(FILE)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from stable_baselines3 import DQN
 
-from docs.examples.train.slots import JctCurve, SlotValues, command, keywords, training_envs
+from docs.examples.train.slots import JctCurve, SlotAdvantages, SlotValues, command, keywords, training_envs
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
@@ -25,13 +25,19 @@ def train(steps: int, seed: int = 0) -> None:
     """Train on a batch of training windows and save; illegal actions are replaced."""
     env = training_envs(ENVIRONMENTS, WINDOWS | CHOICES)
     shown: dict[str, Any] = {"verbose": 1, "tensorboard_log": "runs/tensorboard", "seed": seed}
-    size: dict[str, Any] = {
-        "learning_starts": min(2_000, steps // 2),
+    learning: dict[str, Any] = {
+        "learning_starts": min(4_000, steps // 2),
         "buffer_size": 50_000,
         "learning_rate": 1e-3,
+        "batch_size": 128,
+        "train_freq": 1,
+        "gradient_steps": 2,
+        "n_steps": 5,
+        "target_update_interval": 500,
     }
-    kwargs = keywords(WINDOWS | CHOICES, net_arch=[])
-    model = DQN(SlotValues, env, policy_kwargs=kwargs, target_update_interval=2_000, **size, **shown)
+    exploration = {"exploration_fraction": 0.2, "exploration_initial_eps": 0.3, "exploration_final_eps": 0.02}
+    given = keywords(WINDOWS | CHOICES, net_arch=[]) | {"features_extractor_class": SlotAdvantages}
+    model = DQN(SlotValues, env, policy_kwargs=given, **learning, **exploration, **shown)
     model.learn(steps, callback=JctCurve(), tb_log_name=NAME)
     model.save(FILE)
 

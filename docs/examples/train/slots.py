@@ -107,6 +107,21 @@ class SlotPolicy(ScoresAreLogits, ActorCriticPolicy):
     """Policy of PPO."""
 
 
+class SlotAdvantages(SlotScores):
+    """The scores, and the value of the state, which is the same for all actions (a dueling network)."""
+
+    def __init__(self, space: gymnasium.Space[Any], choices: dict[str, Any], hidden: int = 32) -> None:
+        """Read the layout of observations. choices: keywords of the environment."""
+        super().__init__(space, choices, hidden)
+        layers = nn.Linear(self.shapes["totals"][0], hidden), nn.Tanh(), nn.Linear(hidden, 1)
+        self.level = nn.Sequential(*layers)
+
+    def forward(self, seen: Tensor) -> Tensor:
+        """Return the values of actions: starts, pauses, waiting."""
+        begin = prod(self.shapes["queue"])
+        return super().forward(seen) + self.level(seen[:, begin : begin + self.shapes["totals"][0]])
+
+
 class SlotValues(DQNPolicy):
     """Policy of DQN, whose values of actions are the scores."""
 
