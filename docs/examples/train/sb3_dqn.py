@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from stable_baselines3 import DQN
+from stable_baselines3.common.buffers import NStepReplayBuffer
 
 from docs.examples.train.slots import JctCurve, SlotAdvantages, SlotValues, command, keywords, training_envs
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
@@ -32,10 +33,15 @@ def train(steps: int, seed: int = 0) -> None:
         "batch_size": 128,
         "train_freq": 1,
         "gradient_steps": 2,
-        "n_steps": 5,
+        "replay_buffer_class": NStepReplayBuffer,
+        "replay_buffer_kwargs": {"n_steps": 5, "gamma": 0.99},
         "target_update_interval": 500,
     }
-    exploration = {"exploration_fraction": 0.2, "exploration_initial_eps": 0.3, "exploration_final_eps": 0.02}
+    exploration: dict[str, Any] = {
+        "exploration_fraction": 0.2,
+        "exploration_initial_eps": 0.3,
+        "exploration_final_eps": 0.02,
+    }
     given = keywords(WINDOWS | CHOICES, net_arch=[]) | {"features_extractor_class": SlotAdvantages}
     model = DQN(SlotValues, env, policy_kwargs=given, **learning, **exploration, **shown)
     model.learn(steps, callback=JctCurve(), tb_log_name=NAME)
