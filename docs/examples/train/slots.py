@@ -119,7 +119,8 @@ class SlotAdvantages(SlotScores):
     def forward(self, seen: Tensor) -> Tensor:
         """Return the values of actions: starts, pauses, waiting."""
         begin = prod(self.shapes["queue"])
-        return super().forward(seen) + self.level(seen[:, begin : begin + self.shapes["totals"][0]])
+        level: Tensor = self.level(seen[:, begin : begin + self.shapes["totals"][0]])
+        return super().forward(seen) + level
 
 
 class SlotValues(DQNPolicy):
