@@ -24,7 +24,7 @@ MAX_LINES = {
     "one_file": 115,
     "sb3_steer": 105,
     "slots": 145,
-    "inspector": 125,
+    "inspector": 130,
     "rl_scheduler": 90,
     "sb3_dqn": 65,
 }  # 60 of the others
