@@ -76,7 +76,7 @@ def test_so_is_a_policy_inside_the_kernel_whose_jobs_cannot_run(name: str) -> No
 
 def test_a_policy_that_acts_on_and_on_at_one_instant_is_stopped() -> None:
     episode = workload(table_of(job(100, **FED)), ONE, physics="memory,cores").episode()
-    with pytest.raises(StalledEpisodeError, match="without a wait"):
+    with pytest.raises(StalledEpisodeError, match="without waiting"):
         run(fidget, episode)
 
 

@@ -78,7 +78,7 @@ def test_nothing_is_larger_than_the_largest_gpu(largest: float) -> None:
 
 
 def test_a_gpu_too_small_for_every_model_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"a GPU of 1 GiB; the smallest needs 2\.00"):
+    with pytest.raises(ValueError, match=r"fits a GPU of 1 GiB: expected GPUs of at least 2\.00"):
         filled(some_jobs(), largest_gpu_gib=1.0)
 
 
