@@ -9,7 +9,7 @@ and nothing else is public. Inferred:
   while its GPUs become busier, then fewer as long as they stay as busy. Where cores are short, they are given by
   marginal gain per core;
 - eliminator (`throttle_one` of `simulator.kernel.cores.sharing`): where three quarters of the bandwidth of a node's
-  memory are drawn, which slows the jobs on its GPUs by a third, the CPU job that draws most is throttled, by measured
+  memory are drawn, at which memory traffic takes a third longer, the CPU job that draws most is throttled, by measured
   bandwidth alone: GPUs that idle for want of cores throttle no job (three quarters: our choice, on training days);
 - arrays (`simulator.kernel.cores.sharing`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first
   out, and none blocks another. Either side has a reserve of cores, lends what it does not need, and takes it back by

@@ -1,4 +1,4 @@
-"""Queued and running jobs as two sets in one flat vector, with what is legal and nothing of the base policy."""
+"""The default observation: queued and running jobs as two sets in one flat vector, with the legal actions; no hints."""
 
 import numpy as np
 from gymnasium.spaces import Box
