@@ -16,12 +16,11 @@ from gpu_cluster_gym.envs.agent_policy import DrawingAgent
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     AGE,
     ATTAINED,
-    CLAIM,
     ESTIMATE,
     FITS,
     GPUS,
+    IS_LEGAL,
     LEFT_ON_NODE,
-    MAY_PAUSE,
     NUM_RUNNING,
     PREDICTABLE,
     PREEMPTIONS,
@@ -73,31 +72,11 @@ class Jobs(NamedTuple):
         sizes = (slots * len(QUEUE_FEATURES), len(TOTALS), slots + 1)
         queue, totals, starts, running = flat.split((*sizes, flat.shape[1] - sum(sizes)), dim=1)
         queue, running = queue.unflatten(1, (slots, -1)), running.unflatten(1, (-1, NUM_RUNNING))
-        pauses = running[:, :, MAY_PAUSE] * queue[:, :, PRESENT].amax(1, keepdim=True)
-        legal = torch.cat([starts[:, :-1], pauses, starts[:, -1:]], dim=1) > 0
+        legal = torch.cat([starts[:, :-1], running[:, :, IS_LEGAL], starts[:, -1:]], dim=1) > 0
         row, slot = torch.nonzero(queue[:, :, PRESENT] > 0, as_tuple=True)
         row_running, slot_running = torch.nonzero(running[:, :, PRESENT] > 0, as_tuple=True)
         jobs, running_jobs = queue[row, slot][:, READ], running[row_running, slot_running]
         return cls(jobs, running_jobs, totals, (row, slot), (row_running, slot_running), legal)
-
-    def with_claim(self) -> "Jobs":
-        """Return the same with the job whose claim is pending among the queued jobs.
-
-        It is in no slot; without it, the value would rise when a job claims GPUs, as if the job had ended.
-        """
-        claim = self.totals[:, CLAIM:]
-        row = torch.nonzero(claim[:, 0] > 0, as_tuple=True)[0]
-        gpus, remaining, age, wait = claim[row].unbind(1)
-        jobs = self.queued.new_zeros(len(row), len(READ))
-        jobs[:, READ.index(PRESENT)] = 1.0
-        known = {GPUS: gpus, ESTIMATE: remaining, REMAINING: remaining, AGE: age, WAIT: wait}
-        for column, value in known.items():
-            jobs[:, READ.index(column)] = value
-        rows, slots = (
-            torch.cat([self.queue_at[0], row]),
-            torch.cat([self.queue_at[1], row.new_full(row.shape, -1)]),
-        )
-        return self._replace(queued=torch.cat([self.queued, jobs]), queue_at=(rows, slots))
 
     def sums(self, queued: Tensor, running: Tensor) -> tuple[Tensor, Tensor]:
         """Return the sums over the queued and over the running jobs of each observation, (B, H) each."""
@@ -182,7 +161,7 @@ class SetNetwork(ScoringNetwork):
 
     def forward_critic(self, flat: Tensor) -> Tensor:
         """Return the values of a (B, n) batch, (B, 1)."""
-        seen = Jobs.of(flat, self.slots).with_claim()
+        seen = Jobs.of(flat, self.slots)
         queued, running, whole = self.critic(seen)
         of_queued, of_running = seen.sums(queued, running)
         of_queued = of_queued * (1.0 + unseen(seen) / seen.counts[0])

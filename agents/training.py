@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gpu_cluster_gym.envs.env import WhenFull
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice
 from gpu_cluster_gym.traces import did_you_mean, unknown
 from gpu_cluster_gym.workloads import Scenario, names
@@ -214,13 +215,13 @@ class PlainTraining(Training):
     """Leave the value of jobs that arrive in a step out of its advantage, since no action can change it."""
     queue_slots: int = choice(256, least=1)
     """Queued jobs that the agent observes and may start: the first and the last arrivals where there are more."""
-    running_slots: int = choice(32, least=0)
-    """Running jobs that the agent observes and may pause: those with most time remaining."""
+    running_slots: int = choice(48, least=0)
+    """Jobs that have left the queue which the agent observes, and may pause if they run."""
     min_run_s: float = choice(1800.0, least=0)
     """Time since its last start after which the agent may pause a job, s. With less, agents learn to pause and restart
     jobs without end."""
-    claims: bool = False
-    """Let a start that does not fit claim GPUs. Wide jobs then starve less, but training drifts."""
+    when_full: WhenFull = "displace"
+    """What a start that does not fit does: nothing, claim GPUs until they are released, or displace running jobs."""
     pause_cost: float = choice(200.0, least=0)
     """Job-seconds that a pause costs in training beyond what it costs in truth. Without it, agents learn to exchange
     jobs for others like them, which hardly changes the reward, and ever more often."""
@@ -243,7 +244,7 @@ class PlainTraining(Training):
             "running_slots": self.running_slots,
             "queue_order": "arrival",
             "min_run_s": self.min_run_s,
-            "claims": self.claims,
+            "when_full": self.when_full,
             "margin": np.inf,  # the reference policy is FIFO
         }
 

@@ -31,6 +31,7 @@ from gpu_cluster_gym.simulator.kernel.moves import move_steps
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MAX_MOVES, list_dtype
 from gpu_cluster_gym.simulator.kernel.slots import stepping
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
+from gpu_cluster_gym.simulator.kernel.slots.features import IS_LEGAL
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
 from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, RunsCompiled, Wait
@@ -89,11 +90,11 @@ class PlainAgent:
         margin: float | None = None,
         queue_order: str | None = None,
         min_run_s: float = MIN_RUN_S,
-        claims: bool = True,
+        when_full: str = "claim",
         illegal: str = "next_legal",
     ) -> None:
         """Store the keywords of `GPUClusterEnv`."""
-        self._actions = plain_actions(queue_slots, running_slots, placed_by, victims_by, claims)
+        self._actions = plain_actions(queue_slots, running_slots, placed_by, victims_by, when_full)
         self._observation = plain_observation(observation, self._actions, hints)
         self._predict, self._illegal = predict, _illegal(illegal)
         self._base_policy = base_policy(exponent, margin, queue_order, hints=hints)
@@ -140,14 +141,19 @@ class PlainAgent:
         mask = actions.mask(slots)
         if not len(view.jobs.phase) or not mask[:-1].any():
             return []
-        if self._actions.places == 1:
+        if actions.pauses:
+            slots.running_features[:, IS_LEGAL] = mask[actions.pausing]
+        if actions.places == 1:
             count = len(slots.queue_mask)
             slots.queue_part[-count:-1], slots.queue_part[-1] = mask[: count - 1], mask[-1]
         sizes = Sizes(*actions[:2], len(view.gpus.node), len(view.nodes.cores))
         legal = mask.astype(bool)
         chosen = self._predict(self._observation(slots.observation, sizes), legal)
         number = allowed(chosen, legal, illegal=self._illegal, last_resort=actions.pausing)
-        return [] if number == actions.wait else actions.moves(number, slots, view)
+        if number == actions.wait:
+            return []
+        moves = actions.moves(number, slots, view)
+        return moves or (self._decide(view) if actions.when_full == "displace" else [])
 
 
 def _events(view: View) -> int:

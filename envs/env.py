@@ -46,6 +46,9 @@ from gpu_cluster_gym.traces import find
 from gpu_cluster_gym.workloads import Split, Workload
 
 Chooser = Literal["rule", "agent"]
+WhenFull = Literal["wait", "claim", "displace"]
+"""What a start that does not fit does: it is illegal; it claims GPUs that running jobs release sooner or later; or it
+starts once the running jobs that the agent chooses next have paused."""
 
 
 class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
@@ -149,14 +152,14 @@ class PlainActions(NamedTuple):
     queue_slots, running_slots: K and R.
     places: number of placement rules to choose from; 1 for the scenario's own.
     pauses: whether running jobs can be paused; otherwise a start that does not fit pauses the base policy's victims.
-    claims: whether a start that does not fit claims GPUs; only where running jobs can be paused.
+    when_full: what a start that does not fit does, where running jobs can be paused; see `WhenFull`.
     """
 
     queue_slots: int
     running_slots: int
     places: int
     pauses: bool
-    claims: bool
+    when_full: str
 
     @property
     def starts(self) -> int:
@@ -170,8 +173,8 @@ class PlainActions(NamedTuple):
 
     @property
     def lever(self) -> int:
-        """The argument `pauses` of `stepping.step`: 0, 1 for pauses, 2 for pauses and claims."""
-        return self.pauses + self.claims
+        """The argument `pauses` of `stepping.step`: 0, or 1 to 3 where the agent chooses the jobs to pause."""
+        return 1 + get_args(WhenFull).index(self.when_full) if self.pauses else 0
 
     @property
     def pausing(self) -> slice:
@@ -181,31 +184,40 @@ class PlainActions(NamedTuple):
     def mask(self, slots: Slots) -> np.ndarray:
         """Return the legal actions: int8 (actions,)."""
         fits = slots.queue_features[:, FITS].astype(np.int8)
-        starts = fits if self.pauses else slots.queue_mask[:-1]
-        if self.claims:
-            starts = starts | slots.claim_mask
-        moves = np.repeat(starts, self.places)
+        starts, pauses = fits if self.pauses else slots.queue_mask[:-1], np.zeros(0, np.int8)
         if self.pauses:
             waits = slots.queue[0] >= 0 or slots.claim >= 0
-            moves = np.concatenate([moves, slots.running_mask * np.int8(waits)])
+            pauses = slots.running_mask * np.int8(waits)
+        if self.when_full == "claim" and self.pauses:
+            starts = starts | slots.claim_mask
+        elif self.when_full == "displace" and self.pauses:
+            if slots.starter >= 0:
+                return np.concatenate(
+                    [np.zeros(self.starts, np.int8), slots.victim_mask, np.zeros(1, np.int8)]
+                )
+            starts, pauses = starts | slots.displace_mask, slots.victim_mask
+        moves = np.concatenate([np.repeat(starts, self.places), pauses])
         return np.append(moves, np.int8(slots.can_wait or not moves.any()))
 
     def moves(self, number: int, slots: Slots, view: View) -> list[Action]:
         """Return the pauses and the start that make up an action other than waiting, in order."""
         if number >= self.starts:
-            return [Preempt(int(slots.running[number - self.starts]))]
+            victim = int(slots.running[number - self.starts])
+            return slots.choose(victim) if self.when_full == "displace" else [Preempt(victim)]
         slot, rule = divmod(number, self.places)
         job = int(slots.queue[slot])
         placement = view.place(job, rule=PLACEMENTS[RULES[rule]]) if self.places > 1 else view.place(job)
         if placement := placement or view.place(job):
             return [Start(job, placement)]
-        if self.claims:
-            return [Start(job, found, claim=True)] if (found := view.place_claim(job)) else []
-        return view.pick(job)[::-1]
+        if not self.pauses:
+            return view.pick(job)[::-1]
+        if self.when_full == "displace":
+            return slots.choose(job)
+        return [Start(job, found, claim=True)] if (found := view.place_claim(job)) else []
 
 
 def plain_actions(
-    queue_slots: Any, running_slots: Any, placed_by: Any, victims_by: Any, claims: Any
+    queue_slots: Any, running_slots: Any, placed_by: Any, victims_by: Any, when_full: Any
 ) -> PlainActions:
     """Return the numbering for keywords of `GPUClusterEnv`; ValueError for an invalid one."""
     pauses = validation.choice("victims_by", victims_by, get_args(Chooser)) == "agent"
@@ -214,7 +226,7 @@ def plain_actions(
         validation.whole_number("running_slots", running_slots, minimum=0),
         len(RULES) if validation.choice("placed_by", placed_by, get_args(Chooser)) == "agent" else 1,
         pauses,
-        validation.boolean("claims", claims) and pauses,
+        validation.choice("when_full", when_full, get_args(WhenFull)),
     )
 
 
@@ -289,12 +301,12 @@ class PlainBatch(Batch):
         queue_slots: int = QUEUE_SLOTS,
         running_slots: int = RUNNING_SLOTS,
         min_run_s: float = MIN_RUN_S,
-        claims: bool = True,
+        when_full: str = "claim",
         tau_s: float | None = 3600.0,
         **choices: Any,
     ) -> None:
         """Allocate the buffers; see `GPUClusterEnv` for the keywords."""
-        self.actions = actions = plain_actions(queue_slots, running_slots, placed_by, victims_by, claims)
+        self.actions = actions = plain_actions(queue_slots, running_slots, placed_by, victims_by, when_full)
         self._observation = plain_observation(observation, actions, validation.boolean("hints", hints))
         if actions.places > 1 or actions.pauses:
             self.no_advantage = (
@@ -448,15 +460,20 @@ class GPUClusterEnv(ClusterEnv):
     ## Action Space
     MaskedDiscrete(n), int64. With K queue slots and R running slots:
     - starts of queue slot k, K actions: the scenario's placement rule places the job. With `placed_by="agent"`, 3 K
-      actions 3 k + p: p is the placement rule, `first_fit`, `best_fit` or `spread`. A job of several GPUs that does not
-      fit claims those that are expected to be released first, and starts when the last of them is. One claim may be
-      pending, until every job that holds some of the GPUs has ended or pauses; then only jobs that fit can start, as
-      always with `claims=False`.
+      actions 3 k + p: p is the placement rule, `first_fit`, `best_fit` or `spread`.
     - R pauses of running slot r, legal while a job waits for GPUs and once the job has run for `min_run_s`. With
       `victims_by="rule"` there are none, and a start that does not fit pauses the jobs that the base policy would pause
       for it.
     - the last action waits for the next event; with `victims_by="agent"` ticks are no events, and it waits for an hour
       at most.
+    `when_full` says what a start that does not fit does, unless `victims_by="rule"`:
+    - `claim`, the default: a job of several GPUs claims those that are expected to be released first, and starts when
+      the last of them is. One claim may be pending, until every job that holds some of the GPUs has ended or pauses;
+      then only jobs that fit can start.
+    - `displace`: the next actions, all at the same instant, are pauses of running slots, until the GPUs of these jobs,
+      of those that pause already and free ones are enough. Then the chosen jobs pause, and the GPUs are reserved for
+      the new one. Jobs pause in no other way. Jobs with parameter servers only start where they fit.
+    - `wait`: it is illegal.
     The mask of legal actions is `info["action_mask"]`, or `action_masks()` for MaskablePPO. `sample()` draws legal
     actions. An illegal action is replaced by the next legal one that is no pause: from slot k on, the first job that
     can starts, else from slot 0 on, or the environment waits. `info["illegal"]` counts these, and a UserWarning says
@@ -464,8 +481,8 @@ class GPUClusterEnv(ClusterEnv):
 
     ## Observation Space
     `sets`, the default: Box, float32 (n,): the features of K queued jobs, totals of the cluster, legal starts and
-    waiting, and the features of R running jobs, those on claimed GPUs and then those with most time remaining; nothing
-    of the base policy. `slots`, the
+    waiting, and the features of R jobs that have left the queue: running ones, those on claimed GPUs and then those
+    with most time remaining, then those that load, pause, or have GPUs reserved; nothing of the base policy. `slots`, the
     default with `hints=True` and `victims_by="rule"`: Box, float32 (n,): the same features of queued jobs and totals,
     the logits of the base policy, and the mask. `tables`, the default with `placed_by="agent"`: Dict of float32 vectors
     `free_memory` (share of each GPU's), `free_cores` (share of each node's), `queue`, `running` and `totals`. Times are
@@ -525,7 +542,7 @@ class GPUClusterEnv(ClusterEnv):
       `gain` with hints.
     - `min_run_s`: time since its last start after which an action may pause a job, s. Agents that learn pauses with a
       short one may pause and restart jobs without end, as time hardly passes in between.
-    - `claims`: whether a start that does not fit claims GPUs; only with `victims_by="agent"`.
+    - `when_full`: `wait`, `claim` or `displace`: what a start that does not fit does; only with `victims_by="agent"`.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
     - `illegal`: take the `next_legal` or the `first_legal` action instead of an illegal one, pauses after all others;
       or `raise` a ValueError.
@@ -555,7 +572,7 @@ class GPUClusterEnv(ClusterEnv):
         margin: float | None = None,
         queue_order: str | None = None,
         min_run_s: float = MIN_RUN_S,
-        claims: bool = True,
+        when_full: str = "claim",
         tau_s: float | None = 3600.0,
         illegal: str = "next_legal",
         mask: str = "info",
@@ -571,7 +588,7 @@ class GPUClusterEnv(ClusterEnv):
             "queue_slots": queue_slots,
             "running_slots": running_slots,
             "min_run_s": min_run_s,
-            "claims": claims,
+            "when_full": when_full,
             "tau_s": tau_s,
             "illegal": illegal,
             "mask": mask,

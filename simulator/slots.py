@@ -8,8 +8,9 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import MIN_RUN_S
-from gpu_cluster_gym.simulator.kernel.slots import claims, features, slot_features
+from gpu_cluster_gym.simulator.kernel.slots import claims, displacing, features, slot_features
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
+from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start
 
 
 class Slots:
@@ -20,6 +21,9 @@ class Slots:
     queue_mask: int8 (K + 1,), 1 where the slot's job can start, if need be with victims; the last entry is unused.
     claim_mask: int8 (K,), 1 where the slot's job may claim GPUs.
     claim: job whose claim is pending, or -1.
+    displace_mask: int8 (K,), 1 where the slot's job can start by displacing others.
+    starter: job that starts once its victims are chosen, or -1.
+    victim_mask: int8 (R,), 1 where the job may be the next victim.
     running_mask: int8 (R,), 1 where the job may be paused.
     can_wait: whether any event is pending.
     observation: float32 (n,): `queue_features`, totals, `base_logits` and K + 1 entries for a mask; then the features
@@ -40,11 +44,14 @@ class Slots:
         self.queue_mask = np.zeros(queue_slots + 1, np.int8)
         self.running_mask = np.zeros(running_slots, np.int8)
         self.claim_mask, self.claim = np.zeros(queue_slots, np.int8), -1
+        self.displace_mask, self.starter = np.zeros(queue_slots, np.int8), -1
+        self.victim_mask = np.zeros(running_slots, np.int8)
         self.can_wait = True
         self._min_run_s = min_run_s
         self.observation = np.zeros(0, np.float32)
         self._caches = np.zeros(0)
         self._jobs = np.zeros(0)
+        self._states, self._e = np.zeros(0), 0
 
     @property
     def queue_part(self) -> np.ndarray:
@@ -55,6 +62,12 @@ class Slots:
     def queue_features(self) -> np.ndarray:
         """Features of the queued jobs: (K, len(QUEUE_FEATURES))."""
         return self.observation[: len(self.queue) * features.NUM_FEATURES].reshape(len(self.queue), -1)
+
+    @property
+    def running_features(self) -> np.ndarray:
+        """Features of the running slots: (R, len(RUNNING_FEATURES))."""
+        first, count = width(len(self.queue)), len(self.running)
+        return self.observation[first : first + count * features.NUM_RUNNING].reshape(count, -1)
 
     @property
     def base_logits(self) -> np.ndarray:
@@ -79,7 +92,27 @@ class Slots:
         slot_features.observe_queue(states, e, jobs, caches, *queue)
         slot_features.observe_running(states, e, jobs, caches, *running)
         self.claim = int(claims.claimants(states, e, jobs, self.queue, self.claim_mask))
+        seen = self.queue, self.running, self.running_features
+        self.starter = displacing.list_choices(
+            states, e, jobs, caches, *seen, self.displace_mask, self.victim_mask
+        )
         self.can_wait = bool(calls.next_event(states, e, jobs) < np.inf)
+        self._states, self._e = states, e
+
+    def choose(self, job: int) -> list[Action]:
+        """Choose a queued job to start by displacing others, or its next victim.
+
+        Return the pauses and the start once the victims are enough, else no moves.
+        """
+        starter = job if self.starter < 0 else self.starter
+        victims = np.zeros(len(self.running), np.int64)
+        seen = self.running, self.running_features
+        count = displacing.choose_next(self._states, self._e, self._jobs, self._caches, *seen, job, victims)
+        if count < 0:
+            return []
+        gpus = self._states["gpus"][self._e, : int(self._jobs["num_gpus"][starter])].tolist()
+        pauses = [Preempt(victim) for victim in victims[:count].tolist()]
+        return [*pauses, Start(starter, Placement(tuple(gpus)))]
 
 
 def width(queue_slots: int) -> int:

@@ -30,6 +30,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "by_agent": tiny.BY_RULE | {"placed_by": "agent", "victims_by": "agent", "min_run_s": 60.0},
     "placed_by_agent": tiny.BY_RULE | {"placed_by": "agent", "mask": "observation"},
     "victims_by_agent": {"min_run_s": 60.0},
+    "displaces": {"min_run_s": 60.0, "when_full": "displace"},
+    "displaces_and_places": {"min_run_s": 60.0, "when_full": "displace", "placed_by": "agent"},
     "moves": {"action": "moves", "max_moves": 8},
     "steer": {"action": "steer", "weights": ("price", "harm"), "decisions_per_window": 4},
 }

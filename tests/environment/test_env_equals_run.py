@@ -105,7 +105,7 @@ def test_primitive_moves_make_a_ranking(
 ) -> None:
     for seed in range(2):
         chosen = tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics)
-        env = tiny.make(chosen, placed_by="agent", victims_by="agent", claims=False)
+        env = tiny.make(chosen, placed_by="agent", victims_by="agent", when_full="wait")
         policy = baselines.load(name)
         assert isinstance(policy, Ranking)
         assert_frame_equal(driven(env, by(key)), direct(env, policy), check_exact=True)

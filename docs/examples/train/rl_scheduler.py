@@ -23,7 +23,7 @@ from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {
     "running_slots": 0,
-    "claims": False,
+    "when_full": "wait",
 }  # nothing is paused, and only starts that fit are legal
 torch.set_num_threads(1)  # the network is small: more threads only add overhead
 NAME, FILE = "rl_scheduler", "runs/rl_scheduler.zip"

@@ -88,6 +88,11 @@ CACHE_FIELDS: tuple[tuple[str, str] | tuple[str, str, tuple[str | int, ...]], ..
     ("queued_features", "f4", ("jobs", NUM_STATIC)),
     ("queued_area", "f8"),  # estimated GPU-seconds remaining of all queued jobs at the last look
     ("submitted_hour_ago", "i8"),  # jobs submitted more than an hour ago
+    # choice of victims by an agent
+    ("starter", "i8"),  # 1 + queued job that starts once its victims are chosen; 0 for none
+    ("victims_node", "i8"),  # node of the victims, or NOBODY before the first and for a gang
+    ("num_victims", "i8"),
+    ("victims", "i4", ("gpus",)),
     # running jobs
     ("running_key", "i1", ("jobs",)),  # 1 + whether the job was predictable when cached; 0 for never
     ("running_features", "f4", ("jobs", NUM_RUNNING)),  # valid as long as the estimate is

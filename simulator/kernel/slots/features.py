@@ -54,6 +54,10 @@ RUNNING_FEATURES = (
     "may_pause",
     "claimed",  # share of its GPUs that are reserved for a claim
     "free_on_node",  # GPUs of its first node that are free or held by a pausing job, not reserved / the node's GPUs
+    "loading",
+    "pausing",
+    "reserved",  # waits until the GPUs reserved for it are released
+    "is_legal",  # whether the action of its slot is legal now
 )
 WAITS = (1, 2, 4, 8, 16)  # GPUs for which the estimated wait is shown
 BINS = 9  # nodes with 0, 1, ..., 8 or more free GPUs
@@ -77,7 +81,7 @@ TOTALS = (
 )
 (RUNNING_PRESENT, RUNNING_GPUS, RUNNING_ESTIMATE, RUNNING_REMAINING, RUNNING_ATTAINED, PAUSE, LOAD) = range(7)
 (RUNNING_PREDICTABLE, RUNNING_PREEMPTIONS, RUNNING_MEMORY, RUNNING_CORES, RUNNING_FOR) = range(7, 12)
-(MAY_PAUSE, CLAIMED, FREE_ON_NODE) = range(12, 15)
+(MAY_PAUSE, CLAIMED, FREE_ON_NODE, IS_LOADING, IS_PAUSING, IS_RESERVED, IS_LEGAL) = range(12, 19)
 FREE_SHARE, NODES_BY_FREE = 0, 1  # the latter is the first of BINS columns
 (ALL_QUEUED, ALL_UNSEEN, ALL_RUNNING, ALL_LOADING, PAUSING_GPUS, QUEUED_AREA, RUNNING_AREA, FREE_SOON) = (
     range(10, 18)

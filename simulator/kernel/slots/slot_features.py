@@ -11,6 +11,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     NOBODY,
     PAUSING,
     QUEUED,
+    RESERVED,
     ROUNDING,
     RUNNING,
     SUBMIT,
@@ -79,6 +80,9 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
     FREE_SOON,
     HAS_VICTIMS,
     HIGHEST,
+    IS_LOADING,
+    IS_PAUSING,
+    IS_RESERVED,
     LEFT_ON_NODE,
     LOAD,
     LOWEST,
@@ -421,7 +425,13 @@ def describe_running(s, jobs, cache, job, min_run_s, out):
     out[RUNNING_PREEMPTIONS] = min(s.preemptions[job] / 5.0, 1.0)
     out[MAY_PAUSE] = may_pause(s, job) and running_for >= min_run_s
     out[CLAIMED] = claimed_share(s, job)
+    for k in range(cache.num_victims):
+        if cache.victims[k] == job:
+            out[CLAIMED] = 1.0
     out[FREE_ON_NODE] = free_beside(s, job)
+    out[IS_LOADING] = s.phase[job] == LOADING
+    out[IS_PAUSING] = s.phase[job] == PAUSING
+    out[IS_RESERVED] = s.phase[job] == RESERVED
 
 
 @compiled
@@ -494,7 +504,7 @@ def describe_totals(s, jobs, cache, slots, out):
     for k in range(len(WAITS)):
         out[FIRST_WAIT + k] = as_time(wait_for(s, cache, WAITS[k]))
     out[ARRIVALS] = np.log1p(arrivals_last_hour(s, jobs, cache)) / 6.0
-    describe_claim(s, jobs, pending_claim(s), out[CLAIM:])
+    describe_claim(s, jobs, cache.starter - 1 if cache.starter else pending_claim(s), out[CLAIM:])
 
 
 @compiled
@@ -646,20 +656,24 @@ def list_first_queued(s, jobs, cache, out):
 
 @compiled
 def list_running(s, cache, out):
-    """List the running jobs that hold claimed GPUs, then those with most time remaining; return how many are listed.
+    """List the jobs that have left the queue and not ended; return how many are listed.
 
-    In each part the longest comes first, ties by job. Requires `sort_ends`.
+    Running jobs come first, those that hold claimed GPUs before the others; then jobs that load or pause; then those
+    for which GPUs are reserved. In each part the one with most time remaining comes first, ties and the last part by
+    job or GPU. Requires `sort_ends`.
     """
     count = 0
     if pending_claim(s) != NOBODY:
-        count = list_longest_running(s, cache, True, 0, out)
-        return list_longest_running(s, cache, False, count, out)
-    return list_longest_running(s, cache, False, 0, out)
+        count = list_longest(s, cache, RUNNING, True, 0, out)
+    count = list_longest(s, cache, RUNNING, False, count, out)
+    count = list_longest(s, cache, LOADING, False, count, out)
+    count = list_longest(s, cache, PAUSING, False, count, out)
+    return list_reserved(s, count, out)
 
 
 @compiled
-def list_longest_running(s, cache, claimed, count, out):
-    """Append the running jobs that hold claimed GPUs, or those that do not; return how many are listed then."""
+def list_longest(s, cache, phase, claimed, count, out):
+    """Append the active jobs of a phase, of running ones those that hold claimed GPUs or do not; return the count."""
     end = cache.num_ends
     while end > 0 and count < len(out):
         first = end - 1
@@ -667,10 +681,29 @@ def list_longest_running(s, cache, claimed, count, out):
             first -= 1
         for k in range(first, end):
             job = cache.ends[k]
-            if count < len(out) and s.phase[job] == RUNNING and (claimed_share(s, job) > 0) == claimed:
+            if count == len(out) or s.phase[job] != phase:
+                continue
+            if phase != RUNNING or (claimed_share(s, job) > 0) == claimed:
                 out[count] = job
                 count += 1
         end = first
+    return count
+
+
+@compiled
+def list_reserved(s, count, out):
+    """Append the jobs that wait for the release of GPUs reserved for them; return how many are listed."""
+    first = count
+    for gpu in range(s.num_gpus):
+        job = s.reserved_for[gpu]
+        if count == len(out) or job < 0 or s.phase[job] != RESERVED:
+            continue
+        known = False
+        for k in range(first, count):
+            known = known or out[k] == job
+        if not known:
+            out[count] = job
+            count += 1
     return count
 
 

@@ -11,7 +11,8 @@ With pauses = 0, a start that does not fit pauses the victims that `slot_feature
 ticks are skipped: a decision follows an arrival, an end or another event, or `LONGEST_WAIT_S`. Without that limit, one
 wait while long jobs run and no more arrive would leave GPUs idle for weeks. With pauses = 2, a start that does not fit
 claims GPUs (`claims.place_claim`); a claim is pending until every job that holds some of them has ended or pauses, and
-meanwhile only starts that fit are legal.
+meanwhile only starts that fit are legal. With pauses = 3, a start that does not fit begins the choice of victims
+(`displacing`): until there are enough, only actions `places * K + r` are legal, each of which chooses one.
 """
 
 import numpy as np
@@ -27,9 +28,16 @@ from gpu_cluster_gym.simulator.kernel.cluster.events import (
 from gpu_cluster_gym.simulator.kernel.cluster.layout import BEST_FIT, FIRST_FIT, NOBODY, SPREAD
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
 from gpu_cluster_gym.simulator.kernel.slots.claims import claim, list_claimants, pending_claim
+from gpu_cluster_gym.simulator.kernel.slots.displacing import (
+    choose_and_displace,
+    forget_starter,
+    list_displacing,
+    list_victims,
+)
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import invalidate, invalidate_all, update_free
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     FITS,
+    IS_LEGAL,
     MAY_PAUSE,
     NUM_FEATURES,
     NUM_RUNNING,
@@ -44,7 +52,7 @@ policy would start next (K for waiting), the number of queued jobs, instants so 
 done, and whether some job never will be."""
 
 NOW, JOB_SECONDS, OWN_CHOICE, QUEUED, INSTANTS, DONE, ENDLESS = range(len(OUTCOME))
-CLAIMS = 2  # value of pauses
+CLAIMS, DISPLACES = 2, 3  # values of pauses
 LONGEST_WAIT_S = 3600.0  # with pauses > 0
 BEGIN, LEAVE = -1, -2  # in place of an action: advance to the first decision; leave the environment unchanged
 RULES = (FIRST_FIT, BEST_FIT, SPREAD)
@@ -154,7 +162,26 @@ def write_mask(s, jobs, places, claims, queue, features, running, mask):
 
 
 @compiled
-def advance_to_start_or_pause(s, jobs, cache, slots, places, claims, min_run_s, listed, observation, mask):
+def write_displacing_mask(s, jobs, cache, places, queue, features, listed, running, mask):
+    """Write the mask of starts and waiting, or of victims while they are chosen; return whether any job can move."""
+    starts = places * len(features)
+    moves = len(mask) - 1
+    mask[:] = 0
+    if cache.starter:
+        list_victims(s, jobs, cache, listed, running, mask[starts:moves])
+        return True
+    list_displacing(s, jobs, queue, listed, running, mask[: len(features)])
+    # From the last, so that entry k // places is read before it is overwritten.
+    for number in range(starts - 1, -1, -1):
+        k = number // places
+        mask[number] = mask[k] or features[k, FITS] > 0
+    legal = any_legal(mask, moves)
+    mask[moves] = not legal or next_event(s, jobs) < np.inf
+    return legal
+
+
+@compiled
+def advance_to_start_or_pause(s, jobs, cache, slots, places, pauses, min_run_s, listed, observation, mask):
     """Advance until a job can start where it fits, claim GPUs, or be paused, or the episode ends, and observe.
 
     Return the slot of the base policy's own choice.
@@ -169,12 +196,20 @@ def advance_to_start_or_pause(s, jobs, cache, slots, places, claims, min_run_s, 
             invalidate(s, cache)
             used, own = look(s, jobs, cache, queue, features, mask)
             describe_running_slots(s, jobs, cache, listed[slots:], min_run_s, observation[end:])
-            if write_mask(s, jobs, places, claims, queue, features, running, mask) or over:
+            if pauses == DISPLACES:
+                legal = write_displacing_mask(
+                    s, jobs, cache, places, queue, features, listed[slots:], running, mask
+                )
+            else:
+                legal = write_mask(s, jobs, places, pauses == CLAIMS, queue, features, running, mask)
+            if legal or over:
                 break
         wait_for_event(s, jobs)
     for k in range(slots):
         observation[end - slots - 1 + k] = mask[places * k]
     observation[end - 1] = mask[len(mask) - 1]
+    for k in range(len(running)):
+        running[k, IS_LEGAL] = mask[places * slots + k]
     return describe(s, jobs, cache, used, own, queue, observation)
 
 
@@ -189,10 +224,24 @@ def start_by(s, jobs, job, rule):
 
 
 @compiled
-def start_or_claim(s, jobs, job):
-    """Start a queued job where the placement rule puts it, else let it claim GPUs."""
-    if not start(s, jobs, job):
-        claim(s, jobs, job)
+def begin_displacing(s, jobs, cache, job, slots, listed, observation):
+    """Choose a queued job to start by displacing others, or its next victim."""
+    end = queue_size(slots)
+    count = len(listed) - slots
+    running = observation[end : end + count * NUM_RUNNING].reshape(count, NUM_RUNNING)
+    choose_and_displace(s, jobs, cache, listed[slots:], running, job)
+
+
+@compiled
+def start_unless_full(s, jobs, cache, job, slots, pauses, listed, observation):
+    """Start a queued job where the placement rule puts it, else do what is to be done where it does not fit."""
+    if pauses == 0:
+        pick(s, jobs, cache, job)
+    elif not start(s, jobs, job):
+        if pauses == CLAIMS:
+            claim(s, jobs, job)
+        elif pauses == DISPLACES:
+            begin_displacing(s, jobs, cache, job, slots, listed, observation)
 
 
 @compiled
@@ -206,22 +255,20 @@ def take(s, jobs, cache, action, slots, places, pauses, min_run_s, listed, obser
             wait(s, jobs)
     elif action == BEGIN:
         invalidate_all(s, cache)
+        forget_starter(cache)
     elif action >= starts:
-        pause(s, jobs, listed[slots + action - starts])
+        victim = listed[slots + action - starts]
+        if pauses == DISPLACES:
+            begin_displacing(s, jobs, cache, victim, slots, listed, observation)
+        else:
+            pause(s, jobs, victim)
     else:
         job = listed[action // places]
-        started = places > 1 and start_by(s, jobs, job, RULES[action % places])
-        if not started:
-            if pauses == CLAIMS:
-                start_or_claim(s, jobs, job)
-            elif pauses:
-                start(s, jobs, job)
-            else:
-                pick(s, jobs, cache, job)
+        if places == 1 or not start_by(s, jobs, job, RULES[action % places]):
+            start_unless_full(s, jobs, cache, job, slots, pauses, listed, observation)
     if pauses:
-        claims = pauses == CLAIMS
         return advance_to_start_or_pause(
-            s, jobs, cache, slots, places, claims, min_run_s, listed, observation, mask
+            s, jobs, cache, slots, places, pauses, min_run_s, listed, observation, mask
         )
     return advance_to_start(s, jobs, cache, slots, places, min_run_s, listed, observation, mask)
 
@@ -245,7 +292,7 @@ def step(
     """Step N environments: carry out an action in each, and advance it to its next decision.
 
     states: at least N records. jobs: (N, J). caches: (N,). actions: int64 (N,), legal ones, or BEGIN, or LEAVE.
-    slots, places, pauses: K, 1 or 3, 0 to 2; see the module. min_run_s: time since its last start after which a job may
+    slots, places, pauses: K, 1 or 3, 0 to 3; see the module. min_run_s: time since its last start after which a job may
     be paused by an action, s. Written are:
     listed: int64 (N, K + R), the job of each queue slot, then of each running slot; -1 where a slot is empty.
     observations: float32 (N, n); see `slot_features.describe`, then K + 1 entries, 1 where the job of a queue slot can
