@@ -37,7 +37,7 @@ REFERENCE = "fifo"
 TUNED = "tuned"  # row of the policy and settings with the best validation score
 WINDOWS = {"xion_small": 40, "xonar_memory": 100, "xonar_mix": 100}
 DEFAULT_WINDOWS = 20
-TABLE, ABOUT = "all policies", "all workloads"  # names of the marks
+TABLE = "all policies"  # name of the marks
 MAX_REASON = 120  # characters
 BRIEF_DIGITS = 2
 BRIEF_ROWS = ("fifo", "las", "sjf", "srtf", "xion", "xonar", "coda", "aiturbo", "union", "ppo")
@@ -306,8 +306,8 @@ def fill(file: Path, mark: str, lines: Sequence[str]) -> None:
 
 def check(root: Path) -> None:
     """Raise ValueError or OSError unless a folder has the files and marks for the table."""
-    for name, mark in (("README.md", TABLE), ("docs/results.md", TABLE), ("docs/parameters.md", ABOUT)):
-        filled(root / name, {mark: str})
+    for name in ("README.md", "docs/results.md"):
+        filled(root / name, {TABLE: str})
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -333,19 +333,17 @@ def main(args: Sequence[str] | None = None) -> None:
         draw(chosen.root)
         return
     cells: list[Cell] = []
-    described: list[str] = []
     for name in chosen.workload:
         scenario = replace(named(name), seed=0)
         workloads = windows(scenario, "test", chosen.windows or WINDOWS.get(name, DEFAULT_WINDOWS))
-        described += (description := about(name, workloads))
-        print("\n".join(description), flush=True)
+        print("\n".join(about(name, workloads)), flush=True)
         before = [cell for cell in kept if cell.workload == name]
         cells += scored(name, workloads, chosen.processes, chosen.policy, before)
     given = f" --windows {chosen.windows}" if chosen.windows else ""
     given += f" --workload {' '.join(chosen.workload)}" if chosen.workload != known else ""
     legend = notes(cells, COMMAND + given)
     print("\n".join([*table(cells), "", *legend]))
-    write(chosen.root, legend, described, cells)
+    write(chosen.root, legend, cells)
 
 
 def scored(
@@ -381,13 +379,12 @@ def kept_cells(root: Path, name: str = "results") -> list[Cell]:
     return [Cell(*row) for row in table.reindex(columns=list(Cell._fields)).itertuples(index=False)]
 
 
-def write(root: Path, legend: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:
-    """Write the short table to README.md, the full one and all cells to docs/results.*, workloads to parameters.md."""
+def write(root: Path, legend: Sequence[str], cells: Sequence[Cell]) -> None:
+    """Write the short table to README.md, the full one and all cells to docs/results.*."""
     results = root / "docs" / "results.md"
     if few := brief(cells):
         fill(root / "README.md", TABLE, few)
     fill(results, TABLE, [*table(cells), "", *legend, *waits(cells)])
-    fill(root / "docs" / "parameters.md", ABOUT, described)
     pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)
     draw(root)
 

@@ -523,8 +523,8 @@ class GPUClusterEnv(ClusterEnv):
       infinity, which never pauses.
     - `queue_order`: `arrival`, the order of submission, or `gain`, a heuristic's, which requires hints; None means
       `gain` with hints.
-    - `min_run_s`: time since its last start after which an action may pause a job, s. Agents that learn pauses with a
-      short one may pause and restart jobs without end, as time hardly passes in between.
+    - `min_run_s`: time since its last start after which an action may pause a job, s. With a short one, agents may
+      learn to pause and restart jobs without end.
     - `claims`: whether a start that does not fit claims GPUs; only with `victims_by="agent"`.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
     - `illegal`: take the `next_legal` or the `first_legal` action instead of an illegal one, pauses after all others;
