@@ -56,9 +56,8 @@ BEST, AHEAD, TRUE, CONSTANTS, UNION = "best published", "look-ahead", "true run 
 TRUTH = "true_run_times"  # the shift
 HINTS: dict[str, Any] = {"hints": True, "victims_by": "rule"}
 SUFFIX = "_hints"  # of the names of floors with these keywords
-COLUMNS = (
+COLUMNS = (  # the floors with hints are in the table of floors
     *FLOORS,
-    *(name + SUFFIX for name in FLOORS),
     "fifo",
     BEST,
     UNION,

@@ -166,7 +166,7 @@ def test_tuned_settings_are_noted_and_have_their_own_rows(
     elsewhere = [Cell("b", "fifo", 1, 1.0, 1.0), Cell("b", "lucid, tuned", 1, 0.9, 0.9)]
     assert "| lucid, tuned | = | **0.900** |" in table.table([*cells, same, *elsewhere])
     assert "lucid, tuned" not in " ".join(table.table([*cells, same]))
-    assert "a: las (levels = (5.0,))" in " ".join(table.notes(cells, "a command"))
+    assert "on validation windows: a las." in " ".join(table.notes(cells, "a command"))
 
 
 def test_a_ratio_is_the_mean_of_the_windows_own_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
