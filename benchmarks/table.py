@@ -196,7 +196,7 @@ def waits(cells: Sequence[Cell]) -> list[str]:
         return []
     workloads, labels = (list(dict.fromkeys(each)) for each in zip(*known, strict=True))
     lines = [f"| mean / longest wait, s | {' | '.join(workloads)} |", f"|---|{'---|' * len(workloads)}"]
-    for label in (each for each in sorted(labels) if each in WAITS_ROWS or oracle(each)):
+    for label in sorted(name for name in labels if name in WAITS_ROWS or oracle(name)):
         found = [known.get((name, label)) for name in workloads]
         texts = [f"{each.mean_wait_s:,.0f} / {each.max_wait_s:,.0f}" if each else "" for each in found]
         lines.append(f"| {label} | {' | '.join(texts)} |")

@@ -2,10 +2,10 @@
 
 `python -m benchmarks.table_of_log LOG [--windows N] [--processes P] [--policy NAME ...]`
 
-LOG is Microsoft's job log, or a table of its jobs (`docs/runs.md`). Columns are the generator's windows from
-docs/results.csv and the log's busy test windows, which are filtered like the generator's. The log has arrivals, GPUs
-and run times; the other columns are drawn as for the generator. The table is written between the marks in
-docs/results.md, and every number, with those of consecutive windows without a filter, to docs/results_of_log.csv.
+LOG is Microsoft's job log, or a table of its jobs. It has arrivals, GPUs and run times; the other columns are drawn as
+for the generator. The table is written between the marks in docs/results.md: the log's busy test windows, which are
+filtered like the generator's. docs/results_of_log.csv has the numbers of the generator's windows (from
+docs/results.csv) and of consecutive windows of the log without a filter, too.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main(args: Sequence[str] | None = None) -> None:
         before = [cell for cell in kept if cell.workload == label]
         found = table.scored(WORKLOAD, workloads, chosen.processes, chosen.policy, before)
         cells += [cell._replace(workload=label) for cell in found]
-    shown = [cell for cell in cells if cell.workload != ALL]
+    shown = [cell for cell in cells if cell.workload == BUSY]
     count = {cell.workload: cell.windows for cell in shown if cell.policy == REFERENCE}
     sizes = ", ".join(f"{name} {number}" for name, number in count.items())
     command = "python -m benchmarks.table_of_log LOG"
