@@ -17,7 +17,7 @@ draws of its run times: each job keeps its estimate and takes the error of anoth
 setting of each window is chosen on half of the draws and judged on the others, where what was luck is gone, and
 compared with the one setting that is best over all windows, chosen and judged in the same way.
 
-`--write` keeps the results in docs/room.csv, beside those of workloads that were not simulated, and updates the tables
+`--write` keeps the results in docs/room.csv, beside those of workloads that were not simulated, and updates the table
 of docs/workloads.md.
 """
 
@@ -51,14 +51,13 @@ from gpu_cluster_gym.workloads import Workload, applicable, named, prepare, shif
 from gpu_cluster_gym.workloads import names as workload_names
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE, MARK, MARK_FLOORS = "room", "room", "room for floors"
+FILE, MARK = "room", "room"
 BEST, AHEAD, TRUE, CONSTANTS, UNION = "best published", "look-ahead", "true run times", "constants", "union"
 TRUTH = "true_run_times"  # the shift
 HINTS: dict[str, Any] = {"hints": True, "victims_by": "rule"}
 SUFFIX = "_hints"  # of the names of floors with these keywords
-COLUMNS = (
+COLUMNS = (  # the floors with hints are in the table of floors
     *FLOORS,
-    *(name + SUFFIX for name in FLOORS),
     "fifo",
     BEST,
     UNION,
@@ -398,11 +397,9 @@ def kept(root: Path) -> list[Row]:
 
 
 def write(root: Path, rows: Sequence[Row]) -> None:
-    """Write docs/room.csv and the tables of docs/workloads.md."""
+    """Write docs/room.csv and the table of docs/workloads.md."""
     pd.DataFrame(rows).to_csv(root / "docs" / f"{FILE}.csv", index=False)
-    page = root / "docs" / "workloads.md"
-    fill(page, MARK, [*room_table(rows), "", legend(rows), "", *verdicts(rows)])
-    fill(page, MARK_FLOORS, floors_table(rows))
+    fill(root / "docs" / "workloads.md", MARK, [*room_table(rows), "", legend(rows)])
 
 
 def main(args: Sequence[str] | None = None) -> None:

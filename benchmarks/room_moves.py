@@ -11,8 +11,8 @@ A winner is a best move whose imagined gain exceeds two standard errors. Samples
 above 0 by two standard errors, (2 x noise / gain)^2, true or imagined. The correlation is between the imagined and the
 true gains of all moves tried: without it, imagined futures do not say what pays in the true one.
 
-`--write` keeps the results in docs/room_moves.csv, beside those of other workloads, and updates the table in
-docs/workloads.md.
+`--write` keeps the results in docs/room_moves.csv, beside those of other workloads; docs/workloads.md has the
+correlations.
 """
 
 import argparse
@@ -28,12 +28,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.room import ROOT, rule_of
-from benchmarks.table import fill
 from gpu_cluster_gym.envs.moves import MovesEnv
 from gpu_cluster_gym.evaluation.each import each, in_order
 from gpu_cluster_gym.workloads import names as workload_names
 
-FILE, MARK, PAGE = "room_moves", "room for moves", "workloads"
+FILE = "room_moves"
 
 
 class Tried(NamedTuple):
@@ -198,9 +197,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--futures", type=int, default=16, help="imagined futures of each move")
     parser.add_argument("--seed", type=int, default=0, help="seed of the windows")
     parser.add_argument("--processes", type=int, default=1, help="number of processes")
-    parser.add_argument(
-        "--write", action="store_true", help="update docs/room_moves.csv and docs/workloads.md"
-    )
+    parser.add_argument("--write", action="store_true", help="update docs/room_moves.csv")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with docs/")
     chosen = parser.parse_args(args)
     rows = kept(chosen.root) if chosen.write else []
@@ -213,7 +210,6 @@ def main(args: Sequence[str] | None = None) -> None:
         print("\n".join(table([row])), flush=True)
         if chosen.write:
             pd.DataFrame(rows).to_csv(chosen.root / "docs" / f"{FILE}.csv", index=False)
-            fill(chosen.root / "docs" / f"{PAGE}.md", MARK, table(rows))
 
 
 if __name__ == "__main__":

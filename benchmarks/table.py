@@ -37,10 +37,11 @@ REFERENCE = "fifo"
 TUNED = "tuned"  # row of the policy and settings with the best validation score
 WINDOWS = {"xion_small": 40, "xonar_memory": 100, "xonar_mix": 100}
 DEFAULT_WINDOWS = 20
-TABLE, ABOUT = "all policies", "all workloads"  # names of the marks
+TABLE = "all policies"  # name of the marks
 MAX_REASON = 120  # characters
 BRIEF_DIGITS = 2
 BRIEF_ROWS = ("fifo", "las", "sjf", "srtf", "xion", "xonar", "coda", "aiturbo", "union", "ppo")
+WAITS_ROWS = (*BRIEF_ROWS, "fifo_strict", "easy")
 BRIEF_COLUMNS = ("philly", "mixed", "xion_small", "xonar_mix", "coda_mix", "aiturbo_ps")
 HOUR_S = 3600.0
 DRAWN_ROWS = BRIEF_ROWS[::-1]
@@ -189,13 +190,13 @@ def wait_h(cell: Cell | None) -> str:
 
 
 def waits(cells: Sequence[Cell]) -> list[str]:
-    """Return the lines of the table of mean and longest waits, each the mean over windows; none where unknown."""
+    """Return the lines of the table of some policies' mean and longest waits, each the mean over windows, if known."""
     known = {(cell.workload, cell.policy): cell for cell in cells if not math.isnan(cell.max_wait_s)}
     if not known:
         return []
     workloads, labels = (list(dict.fromkeys(each)) for each in zip(*known, strict=True))
     lines = [f"| mean / longest wait, s | {' | '.join(workloads)} |", f"|---|{'---|' * len(workloads)}"]
-    for label in sorted(labels):
+    for label in sorted(name for name in labels if name in WAITS_ROWS or oracle(name)):
         found = [known.get((name, label)) for name in workloads]
         texts = [f"{each.mean_wait_s:,.0f} / {each.max_wait_s:,.0f}" if each else "" for each in found]
         lines.append(f"| {label} | {' | '.join(texts)} |")
@@ -264,7 +265,7 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
     count = {cell.workload: cell.windows for cell in cells if cell.policy == REFERENCE}
     few = [name for name, windows in count.items() if windows < table_notes.FULL_WINDOWS]
     narrow = f" Intervals over fewer than {table_notes.FULL_WINDOWS} windows are too narrow." * bool(few)
-    found = [f"{name}: {_with(*baselines.tuned(name)[:2])}" for name in count if baselines.searched(name)]
+    found = [f"{name} {baselines.tuned(name)[0]}" for name in count if baselines.searched(name)]
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     sizes = ", ".join(f"{name} {windows}" for name, windows in count.items())
     lines = [
@@ -272,20 +273,15 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
         f"windows); lower is better, the best is in bold. {table_notes.YARDSTICK} "
         f"Test windows (seed 0): {sizes}.{narrow}",
         "",
-        f"Settings of rows marked {TUNED} were searched on training windows by `{SEARCH}`; = means that no "
-        "settings were better than the defaults, and empty cells were not searched. A bare 1 means the same result as "
-        f"{REFERENCE} in every window; a policy whose lever a workload lacks has no result there. {AGENT} is the agent "
-        "shipped for the workload, or else the general one. "
+        f"Rows marked {TUNED} have settings searched on training windows by `{SEARCH}`; = means that no settings were "
+        f"better than the defaults. A bare 1 means the same result as {REFERENCE} in every window; empty cells were "
+        "not searched or lack the policy's lever. "
         f"The row {TUNED} is the policy with the best score on validation windows: "
-        f"{'; '.join(found) or 'none yet'}.{' Searched on windows of an earlier version.' * earlier}",
+        f"{', '.join(found) or 'none yet'}.{' Searched on windows of an earlier version.' * earlier}",
     ]
     failed_cells = [cell for cell in cells if cell.reason not in ("", DEFAULT, OFF)]
     failed = [f"- {cell.policy} on {cell.workload}: {cell.reason}" for cell in failed_cells]
     return [*lines, *(["", f"{NOT_RUN}: could not run.", "", *failed] if failed else [])]
-
-
-def _with(policy: str, settings: dict[str, Any]) -> str:
-    return f"{policy} ({', '.join(f'{name} = {value}' for name, value in settings.items()) or DEFAULT})"
 
 
 def about(name: str, workloads: Sequence[Workload]) -> list[str]:
@@ -306,8 +302,8 @@ def fill(file: Path, mark: str, lines: Sequence[str]) -> None:
 
 def check(root: Path) -> None:
     """Raise ValueError or OSError unless a folder has the files and marks for the table."""
-    for name, mark in (("README.md", TABLE), ("docs/results.md", TABLE), ("docs/parameters.md", ABOUT)):
-        filled(root / name, {mark: str})
+    for name in ("README.md", "docs/results.md"):
+        filled(root / name, {TABLE: str})
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -333,19 +329,17 @@ def main(args: Sequence[str] | None = None) -> None:
         draw(chosen.root)
         return
     cells: list[Cell] = []
-    described: list[str] = []
     for name in chosen.workload:
         scenario = replace(named(name), seed=0)
         workloads = windows(scenario, "test", chosen.windows or WINDOWS.get(name, DEFAULT_WINDOWS))
-        described += (description := about(name, workloads))
-        print("\n".join(description), flush=True)
+        print("\n".join(about(name, workloads)), flush=True)
         before = [cell for cell in kept if cell.workload == name]
         cells += scored(name, workloads, chosen.processes, chosen.policy, before)
     given = f" --windows {chosen.windows}" if chosen.windows else ""
     given += f" --workload {' '.join(chosen.workload)}" if chosen.workload != known else ""
     legend = notes(cells, COMMAND + given)
     print("\n".join([*table(cells), "", *legend]))
-    write(chosen.root, legend, described, cells)
+    write(chosen.root, legend, cells)
 
 
 def scored(
@@ -381,13 +375,12 @@ def kept_cells(root: Path, name: str = "results") -> list[Cell]:
     return [Cell(*row) for row in table.reindex(columns=list(Cell._fields)).itertuples(index=False)]
 
 
-def write(root: Path, legend: Sequence[str], described: Sequence[str], cells: Sequence[Cell]) -> None:
-    """Write the short table to README.md, the full one and all cells to docs/results.*, workloads to parameters.md."""
+def write(root: Path, legend: Sequence[str], cells: Sequence[Cell]) -> None:
+    """Write the short table to README.md, the full one and all cells to docs/results.*."""
     results = root / "docs" / "results.md"
     if few := brief(cells):
         fill(root / "README.md", TABLE, few)
     fill(results, TABLE, [*table(cells), "", *legend, *waits(cells)])
-    fill(root / "docs" / "parameters.md", ABOUT, described)
     pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)
     draw(root)
 

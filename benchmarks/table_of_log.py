@@ -2,10 +2,10 @@
 
 `python -m benchmarks.table_of_log LOG [--windows N] [--processes P] [--policy NAME ...]`
 
-LOG is Microsoft's job log, or a table of its jobs (`docs/runs.md`). Columns are the generator's windows from
-docs/results.csv, the log's busy test windows, which are filtered like the generator's, and consecutive windows of the
-log without a filter. The log has arrivals, GPUs and run times; the other columns are drawn as for the generator. The
-table is written between the marks in docs/results.md, and every number to docs/results_of_log.csv.
+LOG is Microsoft's job log, or a table of its jobs. It has arrivals, GPUs and run times; the other columns are drawn as
+for the generator. The table is written between the marks in docs/results.md: the log's busy test windows, which are
+filtered like the generator's. docs/results_of_log.csv has the numbers of the generator's windows (from
+docs/results.csv) and of consecutive windows of the log without a filter, too.
 """
 
 import argparse
@@ -48,19 +48,19 @@ def main(args: Sequence[str] | None = None) -> None:
         usual = replace(named(WORKLOAD), physics=named(WORKLOAD).physics_name, seed=0)
         scenario = replace(usual, trace_file=str(chosen.log), all_windows=all_windows)
         workloads = windows(scenario, "test", chosen.windows)
-        lines = (
-            line.replace(str(chosen.log), chosen.log.name) for line in table_notes.heading(workloads)[:2]
-        )
-        described += [f"- *{label}*: {line}" for line in lines]
-        print(*described[-2:], sep="\n", flush=True)
+        heading = (each.replace(str(chosen.log), chosen.log.name) for each in table_notes.heading(workloads))
+        lines = [f"- *{label}*: {line}" for line in list(heading)[:2]]
+        described += [] if all_windows else lines
+        print(*lines, sep="\n", flush=True)
         before = [cell for cell in kept if cell.workload == label]
         found = table.scored(WORKLOAD, workloads, chosen.processes, chosen.policy, before)
         cells += [cell._replace(workload=label) for cell in found]
-    count = {cell.workload: cell.windows for cell in cells if cell.policy == REFERENCE}
+    shown = [cell for cell in cells if cell.workload == BUSY]
+    count = {cell.workload: cell.windows for cell in shown if cell.policy == REFERENCE}
     sizes = ", ".join(f"{name} {number}" for name, number in count.items())
     command = "python -m benchmarks.table_of_log LOG"
     note = f"Made by `{command}`; the legend is that of the table above. Test windows (seed 0): {sizes}."
-    table.fill(results, MARK, [*table.table(cells), "", note, "", *described])
+    table.fill(results, MARK, [*table.table(shown), "", note, "", *described])
     pd.DataFrame(cells, columns=Cell._fields).to_csv(results.with_name(f"{RESULTS}.csv"), index=False)
 
 

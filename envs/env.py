@@ -536,16 +536,14 @@ class GPUClusterEnv(ClusterEnv):
     - `queue_slots`: K, at least 1.
     - `running_slots`: R, at least 0.
     - `exponent`: exponent of a job's number of GPUs in the base policy's order.
-    - `margin`: gain required of a pause under the base policy, in overheads; None means 8 with hints, and otherwise
-      infinity, which never pauses.
+    - `margin`: gain required of a pause under the base policy, in overheads; None means 8 with hints, else infinity.
     - `queue_order`: `arrival`, the order of submission, or `gain`, a heuristic's, which requires hints; None means
       `gain` with hints.
-    - `min_run_s`: time since its last start after which an action may pause a job, s. Agents that learn pauses with a
-      short one may pause and restart jobs without end, as time hardly passes in between.
+    - `min_run_s`: time since its last start after which an action may pause a job, s. With a short one, agents may
+      learn to pause and restart jobs without end.
     - `when_full`: `wait`, `claim` or `displace`: what a start that does not fit does; only with `victims_by="agent"`.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
-    - `illegal`: take the `next_legal` or the `first_legal` action instead of an illegal one, pauses after all others;
-      or `raise` a ValueError.
+    - `illegal`: replace an illegal action by the `next_legal` or the `first_legal` one, or `raise` a ValueError.
     - `mask`: `info`, or `observation` to put the action mask into the observation too.
     - `render_mode`: `ansi`, `rgb_array` (an image of nodes and GPUs by job, 480 x 640) or `human` (a window).
     """

@@ -19,7 +19,6 @@ from gpu_cluster_gym.evaluation.command import first_sentence
 from gpu_cluster_gym.traces import modules
 
 PAGE = Path(__file__).parent.parent / "environment.md"
-COLUMNS_PAGE = PAGE.with_name("observations.md")
 SHOWN: dict[str, dict[str, Any]] = {
     'observation="sets"': {},
     'observation="slots"': {"hints": True, "victims_by": "rule"},
@@ -71,20 +70,8 @@ def observations() -> str:
         for name, shape in env.shapes.items():
             bounds = f"{low[name].min():.4g} to {high[name].max():.4g}"
             shown.setdefault((name, f"`{shape}`", bounds), []).append(f"`{which}`")
-    rows = ((linked(name), *of, ", ".join(where)) for (name, *of), where in shown.items())
+    rows = ((f"`{name}`", *of, ", ".join(where)) for (name, *of), where in shown.items())
     return table(("part", "shape", "bounds", "shown with"), rows)
-
-
-def linked(part: str) -> str:
-    """Return the name of a part, linked to the table of its columns if there is one."""
-    text = COLUMNS_PAGE.read_text(encoding="utf-8")
-    heading = re.search(rf"^## (`{part}`.*)$", text, re.MULTILINE)
-    return f"[`{part}`]({COLUMNS_PAGE.name}#{slug(heading[1])})" if heading else f"`{part}`"
-
-
-def slug(heading: str) -> str:
-    """Return the anchor that GitHub and MkDocs give to a heading."""
-    return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
 
 
 def corner(space: Any, side: str) -> Any:
@@ -156,21 +143,12 @@ def vector_keywords() -> str:
     return table(("keyword", "default"), rows)
 
 
-def presets() -> str:
-    """Return the table of the ids of named workloads, with a description of each workload."""
-    return table(
-        ("id", "meaning"),
-        ((f"`GPUCluster-{name}-v2`", first_sentence("workloads", name)) for name in modules("workloads")),
-    )
-
-
 TABLES: dict[str, Callable[[], str]] = {
     "actions": actions,
     "observations": observations,
     "rewards": rewards,
     "arguments": arguments,
     "vector keywords": vector_keywords,
-    "presets": presets,
 }
 """Function that returns each table, by the name in its marks."""
 

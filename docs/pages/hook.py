@@ -9,9 +9,14 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docs.pages import api, columns, notebooks, policies
+from docs.pages import api, columns, notebooks, observations, policies
 
-GENERATED: Mapping[str, Any] = {"policies": policies, "api": api, "columns": columns}
+GENERATED: Mapping[str, Any] = {
+    "policies": policies,
+    "api": api,
+    "columns": columns,
+    "observations": observations,
+}
 """Module whose `pages()` returns the text of each page by its path, index first; by name in `nav`."""
 
 

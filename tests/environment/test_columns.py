@@ -8,11 +8,11 @@ import gymnasium
 import numpy as np
 import pytest
 
+from docs.pages import observations
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC
 from tests.cases import tiny
-from tests.conftest import ROOT
 
 KINDS: dict[str, dict[str, Any]] = {
     "tables": tiny.BY_RULE | {"observation": "tables", "queue_slots": 5},
@@ -23,7 +23,6 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 VECTORS = {"slots": KINDS["slots"], "moves": KINDS["moves"], "steer": KINDS["steer"]}
 INFO = {"action_mask", "agrees", "elapsed", "illegal", "scale", "split", "unseen", "window"}
-PAGE = ROOT / "docs" / "observations.md"
 
 
 def made(folder: Path, **keywords: Any) -> Any:
@@ -221,7 +220,7 @@ def test_a_batch_takes_an_action_for_each_environment() -> None:
 def documented() -> dict[str, list[str]]:
     """Return the names in the first column of each table of the page, by heading."""
     found: dict[str, list[str]] = {}
-    for part in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^## ", observations.pages()["observations.md"], flags=re.MULTILINE)[1:]:
         names = re.findall(r"^\| `([\w`, ]+)` \|", part, re.MULTILINE)
         found[part.split("`")[1]] = [name for row in names for name in re.split("`, `", row)]
     return found

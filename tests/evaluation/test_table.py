@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import table
-from benchmarks.table import ABOUT, TABLE, Cell, Row
+from benchmarks.table import TABLE, Cell, Row
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.baselines import _tuned
 from gpu_cluster_gym.evaluation import search
@@ -23,7 +23,6 @@ from gpu_cluster_gym.workloads import names as workload_names
 from tests.conftest import ROOT
 
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results.md"
-PARAMETERS = ROOT / "docs" / "parameters.md"
 SMALL = named("xonar_mix")
 FEW = ["fifo", "sjf", "srtf_oracle"]
 
@@ -41,8 +40,8 @@ def between(file: Path, mark: str = TABLE) -> list[str]:
 def root(tmp_path: Path) -> Path:
     """Return a folder with the two documents, which contain only their marks."""
     (tmp_path / "docs").mkdir()
-    empty = "".join(f"<!-- {mark}: begin -->\n<!-- {mark}: end -->\n" for mark in (TABLE, ABOUT))
-    for name in ("README.md", "docs/results.md", "docs/parameters.md"):
+    empty = f"<!-- {TABLE}: begin -->\n<!-- {TABLE}: end -->\n"
+    for name in ("README.md", "docs/results.md"):
         (tmp_path / name).write_text(f"Before.\n\n{empty}\nAfter \\1.\n", encoding="utf-8")
     return tmp_path
 
@@ -111,9 +110,8 @@ def test_the_table_matches_the_csv_file() -> None:
 
 def test_every_column_is_described() -> None:
     columns = [name.strip() for name in between(RESULTS)[0].split("|")[2:-1]]
-    assert [
-        line.removeprefix("### ") for line in between(PARAMETERS, ABOUT) if line.startswith("### ")
-    ] == columns
+    page = (ROOT / "docs" / "workloads.md").read_text("utf-8")
+    assert [name for name in columns if not re.search(rf"^## .*`{name}`", page, re.MULTILINE)] == []
     assert set(columns) <= set(workload_names())
     assert set(table.WINDOWS) <= set(workload_names())
 
@@ -168,7 +166,7 @@ def test_tuned_settings_are_noted_and_have_their_own_rows(
     elsewhere = [Cell("b", "fifo", 1, 1.0, 1.0), Cell("b", "lucid, tuned", 1, 0.9, 0.9)]
     assert "| lucid, tuned | = | **0.900** |" in table.table([*cells, same, *elsewhere])
     assert "lucid, tuned" not in " ".join(table.table([*cells, same]))
-    assert "a: las (levels = (5.0,))" in " ".join(table.notes(cells, "a command"))
+    assert "on validation windows: a las." in " ".join(table.notes(cells, "a command"))
 
 
 def test_a_ratio_is_the_mean_of_the_windows_own_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,9 +248,10 @@ def test_the_command_writes_reproducibly_between_the_marks(
     assert len(between(root / "README.md")) <= len(between(root / "docs" / "results.md"))
     said = "\n".join(between(root / "docs" / "results.md"))
     assert "Made by `python -m benchmarks.table --windows 2 --workload xonar_mix`." in said
-    assert "drawn for Xonar's experiment" in "\n".join(between(root / "docs" / "parameters.md", ABOUT))
     assert [cell.policy for cell in table.kept_cells(root)][:3] == FEW
-    assert "2 windows in" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "2 windows in" in printed
+    assert "drawn for Xonar's experiment" in printed
     table.main([*args, "--policy", "sjf"])
     assert "sjf" in (said := capsys.readouterr().out)
     assert "srtf_oracle  " not in said  # it is not simulated again, and stays

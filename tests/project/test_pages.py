@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from docs.pages import api, benchmark, columns, environment, policies
+from docs.pages import api, benchmark, columns, environment, observations, policies
 from docs.pages.fill import filled
 from gpu_cluster_gym import baselines
 from tests.cases import tiny
@@ -57,6 +57,13 @@ def test_every_column_is_described() -> None:
     assert empty_cells(page, "meaning") == []
     for name in ("submit_s", "free_memory_gib", "mean_jct_s", "max_share", "exploration"):
         assert re.search(rf"^\| \**`{name}`", page, re.MULTILINE), name
+
+
+def test_every_column_of_an_observation_is_described() -> None:
+    """By the comment beside its name in the code."""
+    (page,) = observations.pages().values()
+    assert page.count("\n| `") > 100
+    assert empty_cells(page, "meaning") == []
 
 
 def test_tables_of_the_environment_page_match_the_code() -> None:

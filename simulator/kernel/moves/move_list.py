@@ -62,55 +62,55 @@ SATURATED_CORES = 8.0  # distance in cores of a CPU job that draws all of its no
 """Where a job goes: to the named GPUs, where the scenario's rule places it, or where `union` seats it."""
 
 KINDS = (
-    "wait",
-    "start",
-    "displace",
-    "move",
-    "pause",
-    "wait_a_minute",
-    "divide",  # cores as `union` would, or a throttle; this and the next four only where cores are chosen too
-    "more_cores",  # one more per GPU of a running job, or for a CPU job
-    "fewer_cores",
-    "throttle",  # a CPU job's memory bandwidth, down by a level
-    "release",  # and up
+    "wait",  # kind, one-hot: wait for the next event
+    "start",  # kind: start a job on free or shared GPUs
+    "displace",  # kind: start it in place of others
+    "move",  # kind: move a running job
+    "pause",  # kind: pause one
+    "wait_a_minute",  # kind: wait a minute
+    "divide",  # kind, with `cores=True`: divide the cores as the rule would
+    "more_cores",  # the same: a core more per GPU of a running job, or for a CPU job
+    "fewer_cores",  # the same: a core less
+    "throttle",  # the same: throttle a CPU job by one level
+    "release",  # the same: release it by one level
 )
 (WAIT, START, DISPLACE, MOVE, PAUSE, WAIT_A_MINUTE, DIVIDE, MORE_CORES, FEWER_CORES, THROTTLE, RELEASE) = (
     range(len(KINDS))
 )
 
 FEATURES = (
-    "own_choice",  # whether it is the choice of `union`
+    "own_choice",  # 1 for the rule's own choice
     *KINDS,
-    "on_cores",  # whether the workers of a job with GPUs get CPU cores instead
-    "gpus",  # log2(1 + GPUs) / 7
-    "workers",  # log2 of workers over those requested, / 4
-    "owned",  # share of its GPUs that are exclusive
-    "takes",  # estimated s to go there, time
-    "as_asked",  # estimated s to go as requested and alone, or as it runs now; time
-    "slowdown",  # by co-located jobs, less 1
-    "pace",  # log2 of the relative time with this number of workers, / 4
-    "cost",  # of the placement as `union` counts it, log1p / 4
-    "won",  # gain as `union` counts it, s: signed time
-    "harm",  # s that others lose, time
-    "relief",  # s that co-located jobs gain, time
-    "price",  # of its GPU time, time
-    "restart",  # its own pause and load, time
-    "victims",  # / 4
-    "victims_restart",  # sum of their pauses and loads, time
-    "victims_left",  # their shortest time left, time
-    "slack",  # memory left on its fullest GPU, over the largest GPU's
-    "demand",  # on its busiest GPU, / 2
-    "cores",  # per worker that its node could give, / 8
-    "wants_cores",  # as far as is known, / 8
-    "has_cores",  # per GPU of a running job, or of a CPU job, / 8
-    "age",  # since its submission, time
-    "attained",  # time
-    "doubtful",  # whether it is not predictable yet
-    "preemptions",  # / 5, at most 1
-    "duty",  # GPU utilisation
-    "memory",  # over the largest GPU's
-    "rank",  # its place in the order / 16, at most 1
-    "waiting",  # queued jobs, log1p / 6
+    "on_cores",  # 1 if the workers of a job with GPUs run on CPU cores
+    "gpus",  # GPUs of the move; log2(1 + GPUs) / 7
+    "workers",  # log2 of (workers / requested workers) / 4
+    "owned",  # share of its GPUs that it has exclusively
+    "takes",  # estimated seconds until its end after the move; time
+    "as_asked",  # the same with the requested shape and exclusive GPUs, or in its current place; time
+    "slowdown",  # slowdown by co-located jobs, minus 1
+    "pace",  # log2 of (time with this number of workers / time as requested) / 4
+    "cost",  # cost according to the rule; log1p / 4
+    "won",  # job-seconds gained according to the rule; signed time
+    "harm",  # seconds that other jobs lose; time
+    "relief",  # seconds gained by the jobs that it leaves; time
+    "price",  # price of its GPU time; time
+    "restart",  # its own pause and load; time
+    "victims",  # jobs paused for it / 4
+    "victims_restart",  # sum of their pauses and loads; time
+    "victims_left",  # shortest remaining time among them; time
+    "slack",  # memory left on its fullest GPU / the largest GPU's memory
+    "demand",  # sum of duties on its busiest GPU / 2
+    "cores",  # cores that its node could give per worker / 8
+    "wants_cores",  # cores that it needs, as far as known / 8
+    "has_cores",  # cores per GPU of the running job, or cores of a CPU job / 8
+    "age",  # time since submission; time
+    "attained",  # run time so far; time
+    "doubtful",  # 1 if its estimate is not accurate
+    "preemptions",  # number of preemptions / 5, at most 1
+    "duty",  # its profiled duty
+    "memory",  # its memory / the largest GPU's memory
+    "rank",  # position in the order / 16, at most 1
+    "waiting",  # queued jobs; log1p / 6
 )
 """Features of a move; times are log1p(s / 60) / 4, signed times with the sign of the quantity."""
 (OWN, KIND) = (0, 1)

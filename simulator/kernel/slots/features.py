@@ -7,31 +7,31 @@ feature depends on true durations, the length of the window, or future jobs.
 import numpy as np
 
 QUEUE_FEATURES = (
-    "present",
-    "gpus",  # log2(1 + GPUs) / 7
-    "estimate",  # time
-    "remaining",  # time
-    "remaining_area",  # time x GPUs
-    "attained",  # time
+    "present",  # 1 if the slot has a job
+    "gpus",  # requested GPUs; log2(1 + GPUs) / 7
+    "estimate",  # estimated run time; time
+    "remaining",  # estimated remaining run time; time
+    "remaining_area",  # the same, times its GPUs; time
+    "attained",  # run time so far; time
     "progress",  # attained / estimate, at most 2
-    "restart",  # pause + load, time
-    "age",  # since submission, time
-    "predictable",
-    "preemptions",  # / 5, at most 1
-    "memory",  # GiB a GPU / the largest GPU's
-    "cores",  # a GPU / 8
+    "restart",  # pause and load; time
+    "age",  # time since submission; time
+    "predictable",  # 1 if its estimate is accurate by now
+    "preemptions",  # number of preemptions / 5, at most 1
+    "memory",  # GiB per GPU / the largest GPU's memory
+    "cores",  # cores per GPU / 8
     "rank",  # position in the order / slots
-    "wait_without_preemption",  # estimated, time
-    "fits",
-    "left_on_node",  # GPUs left free on the last node used / its GPUs
-    "has_victims",
-    "victims",  # / 4
-    "victims_overhead",  # time
-    "victims_least_remaining",  # time
-    "victims_worth",  # log of the ratio that the threshold rule compares with 1, in [-1, 1]
-    "victims_worth_free",  # the same ratio if pausing were free
-    "victims_most_preempted",  # / 5, at most 1
-    "victims_unpredictable",  # share
+    "wait_without_preemption",  # estimated wait if nothing is paused; time
+    "fits",  # 1 if it could start now
+    "left_on_node",  # free GPUs left on the last node used / its GPUs
+    "has_victims",  # 1 if pauses would free enough GPUs for it
+    "victims",  # jobs that would be paused / 4
+    "victims_overhead",  # sum of their pauses and loads; time
+    "victims_least_remaining",  # shortest remaining time among them; time
+    "victims_worth",  # log of the quantity that the threshold rule compares with 1, from -1 to 1
+    "victims_worth_free",  # the same if pauses cost nothing
+    "victims_most_preempted",  # largest number of preemptions among them / 5, at most 1
+    "victims_unpredictable",  # share of them without an accurate estimate
     "victims_surplus",  # GPUs freed beyond need / need, at most 1
 )
 (PRESENT, GPUS, ESTIMATE, REMAINING, REMAINING_AREA, ATTAINED, PROGRESS, RESTART, AGE) = range(9)
@@ -39,45 +39,47 @@ QUEUE_FEATURES = (
 (HAS_VICTIMS, VICTIMS, VICTIMS_OVERHEAD, VICTIMS_LEAST_REMAINING, VICTIMS_WORTH) = range(17, 22)
 (VICTIMS_WORTH_FREE, VICTIMS_MOST_PREEMPTED, VICTIMS_UNPREDICTABLE, VICTIMS_SURPLUS) = range(22, 26)
 RUNNING_FEATURES = (
-    "present",
-    "gpus",
-    "estimate",
-    "remaining",
-    "attained",
-    "pause",
-    "load",
-    "predictable",
-    "preemptions",
-    "memory",
-    "cores",
-    "running_for",
-    "may_pause",
-    "claimed",  # share of its GPUs that are reserved for a claim
-    "free_on_node",  # GPUs of its first node that are free or held by a pausing job, not reserved / the node's GPUs
-    "loading",
-    "pausing",
-    "reserved",  # waits until the GPUs reserved for it are released
-    "is_legal",  # whether the action of its slot is legal now
+    "present",  # 1 if the slot has a job
+    "gpus",  # held GPUs; log2(1 + GPUs) / 7
+    "estimate",  # estimated run time; time
+    "remaining",  # estimated remaining run time; time
+    "attained",  # run time so far; time
+    "pause",  # duration of a pause; time
+    "load",  # duration of a reload; time
+    "predictable",  # 1 if its estimate is accurate by now
+    "preemptions",  # number of preemptions / 5, at most 1
+    "memory",  # GiB per GPU / the largest GPU's memory
+    "cores",  # cores per GPU / 8
+    "running_for",  # time since it last began to run; time
+    "may_pause",  # 1 if it could be paused now
+    "claimed",  # share of its GPUs that are reserved for a claim; 1 if chosen as a victim
+    "free_on_node",  # share of the GPUs of its first node that are free, or held by a pausing job, and not reserved
+    "loading",  # 1 if it loads
+    "pausing",  # 1 if it pauses
+    "reserved",  # 1 if it waits for the GPUs reserved for it
+    "is_legal",  # 1 if the action of its slot is legal now
 )
 WAITS = (1, 2, 4, 8, 16)  # GPUs for which the estimated wait is shown
 BINS = 9  # nodes with 0, 1, ..., 8 or more free GPUs
 TOTALS = (
-    "free_share",
-    *(f"nodes_with_{k}_free" for k in range(BINS)),
-    "queued",
-    "unseen",
-    "running",
-    "loading",
-    "pausing_gpus",
-    "queued_gpu_time",
-    "running_gpu_time",
-    "gpus_free_in_5_min",
-    *(f"wait_for_{g}" for g in WAITS),
-    "arrivals_last_hour",
-    "claim_gpus",  # of the job whose claim is pending, log2(1 + GPUs) / 7
-    "claim_remaining",  # its remaining time
-    "claim_age",  # since its submission, time
-    "claim_wait",  # until its last GPU is released, estimated, time
+    "free_share",  # share of GPUs that are free
+    *(
+        f"nodes_with_{k}_free" for k in range(BINS)
+    ),  # share of nodes with as many free GPUs, the last with 8 or more
+    "queued",  # jobs in the queue; log1p / 6
+    "unseen",  # queued jobs beyond the slots; log1p / 6
+    "running",  # running jobs / all GPUs
+    "loading",  # loading jobs / all GPUs
+    "pausing_gpus",  # share of GPUs whose jobs are pausing
+    "queued_gpu_time",  # estimated remaining GPU time of the queued jobs / all GPUs; time
+    "running_gpu_time",  # the same for the running jobs; time
+    "gpus_free_in_5_min",  # share of GPUs that are free now or, by the estimates, within 5 minutes
+    *(f"wait_for_{g}" for g in WAITS),  # estimated wait for this number of GPUs; time
+    "arrivals_last_hour",  # jobs submitted within the last hour; log1p / 6
+    "claim_gpus",  # GPUs of the job whose claim is pending, 0 without one; log2(1 + GPUs) / 7
+    "claim_remaining",  # its estimated remaining run time; time
+    "claim_age",  # since its submission; time
+    "claim_wait",  # estimated time until the last of its GPUs is released; time
 )
 (RUNNING_PRESENT, RUNNING_GPUS, RUNNING_ESTIMATE, RUNNING_REMAINING, RUNNING_ATTAINED, PAUSE, LOAD) = range(7)
 (RUNNING_PREDICTABLE, RUNNING_PREEMPTIONS, RUNNING_MEMORY, RUNNING_CORES, RUNNING_FOR) = range(7, 12)

@@ -13,42 +13,42 @@ from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time
 from gpu_cluster_gym.simulator.kernel.union.job_shapes import gpu_utilization, relative_time
 
 LOAD = (
-    "jobs_queued",  # jobs with GPUs, log1p / 6
-    "queued_gpus",  # requested, over all GPUs, log1p
-    "queued_time",  # remaining time x GPUs, over all GPUs, time
-    "mean_wait",  # of the queued jobs, time
-    "longest_wait",  # of the queued jobs, time
-    "queued_short",  # share of the queued jobs with less than 10 minutes to go
-    "queued_doubtful",  # share of the queued jobs that are not predictable yet
-    "queued_wide",  # share of the requested GPUs that belongs to jobs of more than one GPU
-    "queued_duty",  # mean profiled GPU utilisation of the queued jobs
-    "queued_on_cores",  # queued CPU jobs, log1p / 6
-    "jobs_running",  # running jobs with GPUs, over all GPUs
-    "running_time",  # remaining time x GPUs, over all GPUs, time
-    "running_left",  # mean remaining time of the running jobs, time
-    "running_short",  # share of the running jobs with less than 10 minutes to go
-    "running_restart",  # mean pause and load of the running jobs, time
-    "running_on_cores",  # running CPU jobs, log1p / 6
-    "free_gpus",  # share of GPUs
-    "shared_gpus",  # share of GPUs
+    "jobs_queued",  # queued jobs with GPUs; log1p / 6
+    "queued_gpus",  # requested GPUs / all GPUs; log1p
+    "queued_time",  # sum of remaining time x GPUs / all GPUs; time
+    "mean_wait",  # mean wait of the queued jobs so far; time
+    "longest_wait",  # longest wait of a queued job so far; time
+    "queued_short",  # share of the queued jobs with less than 10 minutes left
+    "queued_doubtful",  # share of the queued jobs without an accurate estimate
+    "queued_wide",  # share of requested GPUs that belong to jobs of more than one GPU
+    "queued_duty",  # mean profiled duty of the queued jobs
+    "queued_on_cores",  # queued CPU jobs; log1p / 6
+    "jobs_running",  # jobs on GPUs / all GPUs
+    "running_time",  # sum of remaining time x GPUs / all GPUs; time
+    "running_left",  # mean remaining time; time
+    "running_short",  # share of running jobs with less than 10 minutes left
+    "running_restart",  # mean pause and load; time
+    "running_on_cores",  # running CPU jobs; log1p / 6
+    "free_gpus",  # share of GPUs that are free
+    "shared_gpus",  # share of GPUs with several jobs
     "idle_gpus",  # share of GPUs held by jobs that pause or load
-    "demand",  # mean profiled utilisation of a GPU, over 2
-    "slowdown",  # mean believed slowdown of running jobs by co-located jobs, less 1
-    "slower_than_believed",  # mean log of measured over believed slowdown on shared GPUs; a lack of cores adds to it
-    "free_memory",  # share of the GPUs' memory
-    "free_cores",  # share of cores
-    "cores_a_gpu",  # / 16
-    "arrivals_10_min",  # log1p / 4
-    "arrivals_1_h",  # log1p / 6
-    "arrived_time_1_h",  # estimated GPU time of the last hour's arrivals, over that of the cluster, log1p
-    "hour_sin",
-    "hour_cos",
-    "gpus",  # log2 / 12
-    "gpus_a_node",  # / 8
-    "queued_elastic",  # share of the queued jobs with a variable number of workers
-    "queued_restart",  # mean pause and load of the queued jobs, time
-    "queued_memory",  # mean profiled memory of the queued jobs, over that of the largest GPU
-    "may_share",  # maximum number of jobs on a GPU, less 1
+    "demand",  # mean profiled duty on a GPU / 2
+    "slowdown",  # mean believed slowdown of running jobs by co-located jobs, minus 1
+    "slower_than_believed",  # mean log of slowdown measured on shared GPUs, a lack of cores included / believed
+    "free_memory",  # free share of the GPUs' memory
+    "free_cores",  # free share of the cores
+    "cores_a_gpu",  # cores per GPU of the cluster / 16
+    "arrivals_10_min",  # arrivals in the last 10 minutes; log1p / 4
+    "arrivals_1_h",  # arrivals in the last hour; log1p / 6
+    "arrived_time_1_h",  # estimated GPU time that arrived in the last hour / the cluster's GPU time; log1p
+    "hour_sin",  # sine of the hour of the day
+    "hour_cos",  # cosine of the hour of the day
+    "gpus",  # GPUs of the cluster; log2 / 12
+    "gpus_a_node",  # GPUs per node / 8
+    "queued_elastic",  # share of the queued jobs that may have another number of workers
+    "queued_restart",  # mean pause and load of the queued jobs; time
+    "queued_memory",  # mean profiled memory of the queued jobs / the largest GPU's memory
+    "may_share",  # jobs that may hold a GPU at the same time, minus 1
     "gpu_types",  # 1 if GPUs differ in speed
 )
 """Load features; times are log1p(s / 60) / 4."""

@@ -14,10 +14,13 @@ from gpu_cluster_gym.simulator.kernel.union.decide import act, run_on
 from gpu_cluster_gym.simulator.kernel.union.load import describe_load
 from gpu_cluster_gym.simulator.kernel.union.state_cache import read_gpus_and_jobs
 
-CRITIC = ("progress", "default_present", "present", "gap")
-"""Additional features for a critic alone, since they depend on the window's length or on the default run: the share of
-jobs that have arrived; jobs present in the default run and here (log1p / 6); job-seconds gained so far, over all
-job-seconds of the default run."""
+CRITIC = (
+    "progress",  # share of the window's jobs that have arrived
+    "default_present",  # jobs present at this time in the default rule's run; log1p / 6
+    "present",  # jobs present in this run; log1p / 6
+    "gap",  # job-seconds gained so far / all job-seconds of the default run
+)
+"""Features for a critic only: they reveal the progress of the window, which no scheduler can observe."""
 MAX_INSTANTS_PER_JOB = 100  # the default weights take some 5
 NEVER_ENDS_GAIN = -1.0  # gain of weights under which jobs never end: as if all took twice as long
 
