@@ -124,11 +124,13 @@ def resumes(kills: int = 20, actions: Sequence[str] = tuple(TRAININGS)) -> Itera
                 killed: list[str] = []
                 while run_folder.status_of(out) != "finished" and moments < kills:
                     with started(out, *flags) as run:
-                        after_s = float(rng.uniform(0, length_s))
+                        began, after_s = time.monotonic(), float(rng.uniform(0, length_s))
                         with suppress(subprocess.TimeoutExpired):
                             run.wait(after_s)
                         is_killed = run.poll() is None
-                    if is_killed:
+                    if not is_killed and not killed:
+                        length_s = min(length_s, time.monotonic() - began)  # the first may have compiled
+                    elif is_killed:
                         moments += 1
                         continued += (has_state := resumption.saved(out))
                         killed.append(f"{after_s:.0f} s" + ("" if has_state else " (no state)"))
