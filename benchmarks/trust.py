@@ -20,7 +20,7 @@ import numpy as np
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from benchmarks import trust_knowledge as knowledge
-from benchmarks.figure import Figure, figure
+from benchmarks.trust_knowledge import Figure, figure
 from gpu_cluster_gym.agents import load_policy, resumption
 from gpu_cluster_gym.agents.callbacks import CURVE
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
