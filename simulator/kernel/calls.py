@@ -306,12 +306,6 @@ def next_pick(states, e, jobs):
 
 
 @entry
-def find_victims(states, e, jobs, job):
-    """Return the number of victims to pause for a job that does not fit, 0 if there is no solution."""
-    return cost_aware.find_victims(states[e], jobs, job)
-
-
-@entry
 def startable(states, e, jobs, out):
     """List the queued jobs that fit and may start now, with one placement per request class; return their number."""
     s = states[e]

@@ -199,9 +199,6 @@ SEARCHES: dict[str, Callable[[View, int], object]] = {
     "room_for_by": lambda view, job: search.room_for(view, 0, np.array([job]), view.jobs.pause_s),
     "room_by_one": lambda view, job: search.room_by_one(view, np.array([job]), view.preemptible),
     "room_by_one_of": lambda view, job: search.room_by_one(view, view.queue, np.array([job])),
-    "room_before": lambda view, job: search.room_before(view, job, (), view.can_hold(0)),
-    "room_before_of": lambda view, job: search.room_before(view, 0, (job,), view.can_hold(0)),
-    "grants": lambda view, job: next(search.grants(view, np.array([job]), np.array([1])), None),
 }
 
 
