@@ -445,6 +445,8 @@ def evaluate(
     if "all" in evaluation.policy:
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
     run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
+    if (owners := runner.owners(workloads)) is not None:
+        owners.to_csv(folder / run_folder.OWNERS, index=False)
     out.print("", table.table(summaries, bounds, reference, wide=evaluation.wide), "")
     if workloads[0].tenants:
         of_tenants = tenants.by_tenant({name: results[name] for name in summaries}, workloads)

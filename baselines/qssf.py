@@ -37,15 +37,27 @@ class Qssf:
 
     def __post_init__(self) -> None:
         self._seen = np.zeros(0, bool)
+        self._instant, self._order = -1, np.empty(0, np.int64)  # the queue in order at an instant
         self._rolling: dict[tuple[int, int], float] = {}  # log seconds by user and size class
 
     def __call__(self, view: "View") -> Action:
         """Start the job with the least predicted GPU-time that fits, CPU jobs first, or wait."""
-        self._learn(view)
         queue = view.queue
+        if self._instant != view.instant:
+            self._instant = view.instant
+            self._learn(view)
+            self._order = self._order[:0]
+        self._order = self._order[np.isin(self._order, queue)]  # predictions change with time alone
+        if len(self._order) < len(queue):
+            self._order = self._by_service(view, queue)
+        return view.start_first(self._order) or Wait()
+
+    def _by_service(self, view: "View", queue: np.ndarray) -> np.ndarray:
+        """Return the queue by predicted GPU-time."""
         asked = np.column_stack([view.jobs.user, view.jobs.num_gpus, view.jobs.estimate_s])[queue].tolist()
         service = [self._predicted_s(int(user), int(gpus), seconds) * gpus for user, gpus, seconds in asked]
-        return view.start_first(queue[np.argsort(service, kind="stable")]) or Wait()
+        order: np.ndarray = queue[np.argsort(service, kind="stable")]
+        return order
 
     def _predicted_s(self, user: int, gpus: int, estimate_s: float) -> float:
         """Return the weighted geometric mean of rolling estimate and profile, s."""

@@ -36,13 +36,14 @@ RULE = (
     "remaining time if its net gain exceeds the margin."
 )
 KEYS = "remaining and loading time, s"
+_NONE = np.empty(0, np.int64)
 
 
 class Weighed(NamedTuple):
-    """Comparison by which a blocked job displaces running jobs: its queue in order, their remaining times, terms."""
+    """Comparison by which a blocked job displaces running jobs: its queue, their remaining times, terms."""
 
     job: int
-    order: np.ndarray
+    queue: np.ndarray
     remaining_s: dict[int, float]
     terms: tuple[tuple[str, float], ...]
 
@@ -73,23 +74,33 @@ class Xion:
         self._moves: list[Action] = []  # pending actions, in reverse order
         self._terms: tuple[tuple[str, float], ...] = ()  # of the comparison made last
         self._weighed: Weighed | None = None  # of the displacement that is being carried out
+        self._cost_at, self._cost = -1, np.empty(0)
+        self._order = _NONE  # queued jobs by effort at this instant
 
     def __call__(self, view: "View") -> Action:
         """Start jobs that fit in order, then displace running jobs if it pays, else wait."""
         if self._instant != view.instant:
             self._instant = view.instant
             self._displaced = []
+            self._order = _NONE
         if self._moves:
             return self._moves.pop()
         self._weighed = None
-        queue = view.queue
-        if self._displaced:  # a mask keeps the order, and costs less than setdiff1d, which sorts twice
-            queue = queue[~np.isin(queue, self._displaced)]
+        queue = without(view.queue, self._displaced)
         if not len(queue):
             return Wait()
-        if search.may_any_start(view) and (start := view.start_first(search.by_effort(view, queue))):
+        if search.may_any_start(view) and (start := view.start_first(self._by_effort(view, queue))):
             return start
         return self._displace(view, queue)
+
+    def _by_effort(self, view: "View", queue: np.ndarray) -> np.ndarray:
+        """Return the queue by effort; it is sorted again in an instant only if jobs have joined it."""
+        queued = np.zeros(len(view.jobs.num_gpus), bool)
+        queued[queue] = True
+        self._order = self._order[queued[self._order]]  # efforts of queued jobs change with time alone
+        if len(self._order) < len(queue):
+            self._order = search.by_effort(view, queue)
+        return self._order
 
     def reason(self, view: "View", action: Action) -> Reason | None:
         """Return the order of the queue at a start, and what was compared for a displacement."""
@@ -100,29 +111,36 @@ class Xion:
             return Reason(RULE, "remaining time, s", own, 0, 0, cause=cause, terms=weighed.terms)
         if not isinstance(action, Start):
             return None
-        queue = np.setdiff1d(view.queue, self._displaced)
-        order = weighed.order if weighed else search.by_effort(view, queue)
+        queue = without(view.queue, self._displaced)
+        order = search.by_effort(view, weighed.queue if weighed else queue)
         key = search.efforts(view, order)
         terms = weighed.terms if weighed else ()
         return in_order(RULE, KEYS, action.job, order, key, lambda job: job != action.job, terms=terms)
 
     def _displace(self, view: "View", queue: np.ndarray) -> Action:
         """Preempt the cheapest victims for the first blocked job of a tenant if that pays, else wait."""
-        for own in search.by_tenant(view, queue):
-            blocked = search.first_blocked(view, own)
+        order = (
+            self._by_effort(view, queue) if self._displaced else queue
+        )  # one displacement is no reason to sort
+        for own in search.by_tenant(view, order):
+            on_gpus = own[view.jobs.num_gpus[own] > 0]
+            blocked = search.first_blocked(view, on_gpus[:1] if self._displaced else on_gpus)
             if blocked is None:  # every job fits, or GPUs are being freed for the first in order
                 continue
-            if room := self._worthwhile(view, blocked, own):
+            if room := self._worthwhile(view, blocked, on_gpus):
                 self._displaced += room.victims
                 left_s = dict(zip(room.victims, view.jobs_of(room.victims).remaining_s.tolist(), strict=True))
-                self._weighed = Weighed(blocked.job, search.by_effort(view, own), left_s, self._terms)
+                self._weighed = Weighed(blocked.job, own, left_s, self._terms)
                 # pause the victims first: they are popped from the end
                 self._moves = [Start(blocked.job, Placement(room.gpus)), *map(Preempt, room.victims)]
                 return self._moves.pop()
         return Wait()
 
     def _worthwhile(self, view: "View", blocked: search.Blocked, queue: np.ndarray) -> search.Room | None:
-        """Return the victims and GPUs with which a blocked job can start, None if preemption does not pay."""
+        """Return the victims and GPUs with which a blocked job can start, None if preemption does not pay.
+
+        queue: queued jobs on GPUs.
+        """
         job, effort, wait = blocked
         if self.rule == "derived" and wait - effort <= self.margin_s and search.all_cost(view):
             return None  # would not pay even without overhead, so the search for victims can be skipped
@@ -131,7 +149,7 @@ class Xion:
         able = running[(view.now - jobs.phase_began_s >= self.q_min_s) & (jobs.remaining_s > effort)]
         if not len(able):
             return None
-        cost = (view.jobs.pause_s + view.jobs.load_s) * view.jobs.num_gpus
+        cost = self._costs(view)
         room = search.room_for(view, job, able, cost)
         if room is None or not room.victims:
             return None  # no set of victims is enough, or the job lacks something other than GPUs
@@ -142,8 +160,7 @@ class Xion:
         charge = 0.0
         if self.count_queue:
             # each other queued job that could use the GPUs waits for the overhead's share of the cluster
-            queued = view.jobs_of(queue[view.jobs.num_gpus[queue] > 0])
-            others = np.count_nonzero(queued.profiled_memory_gib <= room.memory_gib) - 1
+            others = np.count_nonzero(view.jobs_of(queue).profiled_memory_gib <= room.memory_gib) - 1
             charge = float(others * cost[room.victims].sum() / len(view.gpus.first_owner))
         net = benefit - charge
         self._terms = (
@@ -153,6 +170,13 @@ class Xion:
             ("margin that it must exceed, s", self.margin_s),
         )
         return room if net > self.margin_s else None
+
+    def _costs(self, view: "View") -> np.ndarray:
+        """Return the GPU-seconds of a pause and a load of each job that has arrived, once for each instant."""
+        if self._cost_at != view.instant:
+            self._cost_at = view.instant
+            self._cost = (view.jobs.pause_s + view.jobs.load_s) * view.jobs.num_gpus
+        return self._cost
 
     def _benefit(self, victims: "Jobs", effort: float, wait: float) -> Benefit:
         """Return the net gain of a start in place of these victims; infinite if pausing them is free."""
@@ -173,6 +197,16 @@ class Xion:
             ("loss of the jobs to pause, s", loss),
         )
         return Benefit(gain - loss, terms)
+
+
+def without(queue: np.ndarray, displaced: list[int]) -> np.ndarray:
+    """Return a queue in ascending order without displaced jobs, which are in it only if their pauses take no time."""
+    if not (displaced and len(queue)):
+        return queue
+    jobs = np.array(displaced)
+    places = np.searchsorted(queue, jobs)
+    found = places[queue.take(places, mode="clip") == jobs]
+    return np.delete(queue, found) if len(found) else queue
 
 
 policy = Xion

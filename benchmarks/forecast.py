@@ -172,7 +172,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--times", type=int, default=120, help="times per log")
     parser.add_argument("--logs", nargs="*", default=[*LOGS], choices=[*LOGS])
     chosen = parser.parse_args(args)
-    for policy in ("easy", "sjf", "srtf"):
+    for policy in ("easy", "sjf", "srtf", "xion"):
         print(latency(policy), flush=True)
     for name in chosen.logs if chosen.data else ():
         print(coverage(name, chosen.data, chosen.times), flush=True)

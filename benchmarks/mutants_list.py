@@ -91,6 +91,10 @@ MUTANTS = (
         f"{KERNEL}/cluster/events.py",
         "simulator/test_failures",
         ("a crashed job crashes again", "        s.crashed[job] = 1\n", ""),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/outages.py",
+        "simulator/test_failures",
         (
             "failures while drained stay due",
             "        if s.fail_at[node] <= s.until[node]:\n",

@@ -20,7 +20,7 @@ import numpy as np
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from benchmarks import trust_knowledge as knowledge
-from benchmarks.figure import Figure, figure
+from benchmarks.trust_knowledge import Figure, figure
 from gpu_cluster_gym.agents import load_policy, resumption
 from gpu_cluster_gym.agents.callbacks import CURVE
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
@@ -106,7 +106,8 @@ def signals(
 def resumes(kills: int = 20, actions: Sequence[str] = tuple(TRAININGS)) -> Iterator[Figure]:
     """Kill training runs at random moments until they end by themselves; wrong are runs that then differ.
 
-    kills: number of kills for each action kind. The figure also has how many of them left a state to continue from.
+    kills: number of kills for each action kind. Each run has a figure with the moments of its kills; the
+        last figure also has how many kills left a state to continue from.
     """
     rng = np.random.default_rng(2)
     for action in actions:
@@ -120,16 +121,27 @@ def resumes(kills: int = 20, actions: Sequence[str] = tuple(TRAININGS)) -> Itera
             while moments < kills:
                 out = Path(folder) / f"killed-{len(faults)}"
                 flags: tuple[str, ...] = (*TRAININGS[action], "--out", str(out))
+                killed: list[str] = []
                 while run_folder.status_of(out) != "finished" and moments < kills:
                     with started(out, *flags) as run:
+                        began, after_s = time.monotonic(), float(rng.uniform(0, length_s))
                         with suppress(subprocess.TimeoutExpired):
-                            run.wait(float(rng.uniform(0, length_s)))
-                        moments += (killed := run.poll() is None)
-                    continued += killed and resumption.saved(out)
+                            run.wait(after_s)
+                        is_killed = run.poll() is None
+                    if not is_killed and not killed:
+                        length_s = min(length_s, time.monotonic() - began)  # the first may have compiled
+                    elif is_killed:
+                        moments += 1
+                        continued += (has_state := resumption.saved(out))
+                        killed.append(f"{after_s:.0f} s" + ("" if has_state else " (no state)"))
                     flags = resuming(out)
                 if run_folder.status_of(out) != "finished":
                     finish(flags)
                 faults.append(", ".join(apart(whole, out)))
+                moment = ", ".join(killed) or "never"
+                yield figure(
+                    f"{action} run {len(faults)} of {length_s:.0f} s, killed at {moment}", faults[-1:]
+                )
         yield figure(f"{action} runs that differ after {moments} kills, {continued} with a state", faults)
 
 

@@ -7,11 +7,10 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.figure import Figure, figure
 from gpu_cluster_gym import baselines, traces
 from gpu_cluster_gym.agents import load_policy
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
@@ -46,6 +45,26 @@ AGENTS: dict[str, dict[str, Any]] = {
     "steer": {"action": "steer"},
 }
 """Keywords of an agent for each action kind and observation."""
+
+
+class Figure(NamedTuple):
+    """Result of an attack: how often it was tried and how often something went wrong, with examples."""
+
+    what: str
+    tried: int
+    wrong: int
+    examples: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return a line."""
+        verdict = "ok" if self.wrong == 0 else f"WRONG: {'; '.join(self.examples)}"
+        return f"{self.what:<60} {self.wrong:>5} of {self.tried:<6} {verdict}"
+
+
+def figure(what: str, faults: list[str]) -> Figure:
+    """Return the result of trials, given what went wrong in each, an empty string for nothing."""
+    wrong = [fault for fault in faults if fault]
+    return Figure(what, len(faults), len(wrong), (*wrong[:3],))
 
 
 # Leaks of the policies that exist, and of agents that act by all that they observe.

@@ -14,15 +14,7 @@ import numpy as np
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import command
 from gpu_cluster_gym.evaluation.runner import is_oracle
-from gpu_cluster_gym.simulator.episode import (
-    ACTIONS_AT_ONCE,
-    ACTIONS_AT_ONCE_PER_JOB,
-    Episode,
-    asking,
-    discipline_of,
-    run,
-)
-from gpu_cluster_gym.simulator.errors import StalledEpisodeError
+from gpu_cluster_gym.simulator.episode import Episode, ask_at_this_instant, asking, run, set_up
 from gpu_cluster_gym.simulator.policy import (
     Action,
     Placement,
@@ -32,7 +24,6 @@ from gpu_cluster_gym.simulator.policy import (
     Resize,
     Start,
     Throttle,
-    Wait,
 )
 from gpu_cluster_gym.traces import Snapshot, columns_given, load, snapshot
 from gpu_cluster_gym.traces import asking as asking_policies
@@ -51,35 +42,18 @@ class Decision(NamedTuple):
     now: Present
 
 
-def adopt(policy: Policy, episode: Episode) -> None:
-    """Set the levels and the discipline of a ranking in an episode, as `run` does; ValueError for too many levels."""
-    if isinstance(policy, Ranking):
-        episode.set_levels(policy.levels)
-        episode.state.discipline = discipline_of(policy, episode.discipline)
-
-
 def decision(now: Present, policy: Policy) -> Decision:
     """Return the actions of a policy at the present instant, up to its wait."""
-    episode = now.episode()
-    return Decision(acted(policy, episode), now)
+    return Decision(acted(policy, now.episode()), now)
 
 
 def acted(policy: Policy, episode: Episode) -> list[Action]:
-    """Ask a policy at the next instant until it waits, carry its actions out one by one, and return them.
-
-    Actions of a ranking are only collected, since the kernel has carried them out on a copy.
-    """
-    adopt(policy, episode)
+    """Ask a policy at the next instant until it waits, and carry its actions out; return them."""
+    if isinstance(policy, Ranking):
+        set_up(policy, episode)
     episode.advance()
-    ask, actions, one_by_one = asking(policy, episode), list[Action](), not isinstance(policy, Ranking)
-    most = ACTIONS_AT_ONCE + ACTIONS_AT_ONCE_PER_JOB * episode.num_present
     with asking_policies():
-        while not isinstance(action := ask(), Wait):
-            if one_by_one:
-                episode.apply(action)
-            actions.append(action)
-            if len(actions) > most:
-                raise StalledEpisodeError(episode.no_progress("the policy keeps acting without waiting"))
+        actions, _ = ask_at_this_instant(asking(policy, episode), episode)
     return actions
 
 

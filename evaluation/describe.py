@@ -25,6 +25,7 @@ INTERVALS = tuple(each * 3600.0 for each in (1 / 60, 1 / 6, 1, 3, 6, 12, 24, 48,
 WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 """Upper bounds of the classes of GPUs; more than the last are a class too."""
 BAR = 30  # characters
+UNITS = (("days", DAY), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
 class Load(NamedTuple):
@@ -129,10 +130,21 @@ def waits(jobs: pd.DataFrame) -> Floats | None:
 
 def duration(seconds: float) -> str:
     """Return a duration in the largest unit of which there are two or more, or in seconds."""
-    for name, length in (("days", DAY), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.1f} {name}"
-    return f"{seconds:,.0f} s"
+    unit, (cell,) = column([seconds], seconds)
+    return f"{cell} {unit}"
+
+
+def column(seconds: Sequence[float] | Floats, size_s: float | None = None) -> tuple[str, list[str]]:
+    """Return the unit of a column of durations, and its cells, all in that unit.
+
+    size_s: duration that chooses the unit, the largest of which it has two or more; default: the lower median of those
+        above 0
+    """
+    found = np.asarray(seconds, float)
+    if size_s is None:
+        size_s = float(np.quantile(found[found > 0], 0.5, method="lower")) if (found > 0).any() else 0.0
+    unit, length = next((each for each in UNITS if size_s >= 2 * each[1]), UNITS[-1])
+    return unit, [f"{each / length:,.{0 if unit == 's' else 1}f}" for each in found]
 
 
 def _starts(jobs: pd.DataFrame) -> Floats:
@@ -150,38 +162,52 @@ def _load(jobs: pd.DataFrame) -> list[str]:
     most = held.max()
     source = "logged starts" if "logged_start_s" in jobs else "submissions, since the log has no starts"
     lines = [f"Load (GPUs held, from {source}): {most:,.0f} at most"]
-    lines.append(f"{'from':>12}{'jobs':>9}{'mean':>9}{'peak':>9}")
-    for at, mean, peak, count in zip(*found[:4], strict=True):
+    unit, begin_of = column(found.begin_s - found.begin_s[0], found.step_s)
+    lines.append(f"{f'from, {unit}':>12}{'jobs':>9}{'mean':>9}{'peak':>9}")
+    for at, mean, peak, count in zip(begin_of, *found[1:4], strict=True):
         bar = "#" * round(BAR * mean / most)
-        lines.append(f"{duration(at - found.begin_s[0]):>12}{count:9,}{mean:9,.1f}{peak:9,.0f}  {bar}")
+        lines.append(f"{at:>12}{count:9,}{mean:9,.1f}{peak:9,.0f}  {bar}")
     return lines
 
 
 def _widths(jobs: pd.DataFrame) -> list[str]:
-    gpu_s = jobs["num_gpus"] * jobs["duration_s"]
-    wait = waits(jobs)
-    lines = [
-        f"{'GPUs':>12}{'jobs':>9}{'share':>9}{'GPU time':>9}{'mean wait' if wait is not None else '':>12}"
-    ]
+    gpu_s, wait = jobs["num_gpus"] * jobs["duration_s"], waits(jobs)
+    rows, waited = [], []
     for low, high in zip(WIDTHS, [*WIDTHS[1:], None], strict=True):
         here = (jobs["num_gpus"] > low) & ((jobs["num_gpus"] <= high) if high else True)
         if not here.any():
             continue
         name = f"over {low}" if high is None else f"{low + 1}-{high}" if high > low + 1 else f"{high}"
-        waited = duration(float(wait[here.to_numpy()].mean())) if wait is not None else ""
         share, of_time = here.mean(), gpu_s[here].sum() / gpu_s.sum()
-        lines.append(f"{name:>12}{here.sum():9,}{100 * share:7.1f} %{100 * of_time:7.1f} %{waited:>12}")
-    return lines
+        rows.append(f"{name:>12}{here.sum():9,}{100 * share:7.1f} %{100 * of_time:7.1f} %")
+        waited.append(np.nan if wait is None else wait[here.to_numpy()].mean())
+    return _with_waits(f"{'GPUs':>12}{'jobs':>9}{'share':>9}{'GPU time':>9}", rows, waited)
+
+
+def _with_waits(heading: str, rows: Sequence[str], waited: Sequence[float]) -> list[str]:
+    """Return a table with a column of mean waits, which are NaN where they are unknown."""
+    if np.isnan(waited).all():
+        return [heading, *rows]
+    unit, cells = column(waited)
+    return [
+        f"{heading}{f'mean wait, {unit}':>17}",
+        *(f"{row}{cell:>17}" for row, cell in zip(rows, cells, strict=True)),
+    ]
 
 
 def _times(jobs: pd.DataFrame) -> list[str]:
-    heading = "".join(f"{f'p{100 * each:.0f}':>12}" for each in QUANTILES)
-    lines = [f"{'':12}{'mean':>12}{heading}"]
     rows = {"run time": jobs["duration_s"].to_numpy(), "wait": waits(jobs)}
-    for name, seconds in rows.items():
-        if seconds is not None:
-            found = [seconds.mean(), *np.quantile(seconds, QUANTILES)]
-            lines.append(f"{name:>12}" + "".join(f"{duration(float(each)):>12}" for each in found))
+    known = {
+        name: [seconds.mean(), *np.quantile(seconds, QUANTILES)]
+        for name, seconds in rows.items()
+        if seconds is not None
+    }
+    names = ["mean", *(f"p{100 * each:.0f}" for each in QUANTILES)]
+    columns = [column(cells) for cells in zip(*known.values(), strict=True)]
+    heading = "".join(f"{f'{name}, {unit}':>12}" for name, (unit, _) in zip(names, columns, strict=True))
+    lines = [f"{'':12}{heading}"]
+    for place, name in enumerate(known):
+        lines.append(f"{name:>12}" + "".join(f"{cells[place]:>12}" for _, cells in columns))
     if rows["wait"] is None:
         lines.append("The log has no starts, so waits are unknown.")
     return lines
@@ -193,11 +219,13 @@ def _owners(jobs: pd.DataFrame, column: str, word: str) -> list[str]:
     groups = frame.groupby("owner", sort=False)
     found = groups.agg(jobs=("gpu_s", "size"), gpu_s=("gpu_s", "sum"), wait=("wait", "mean"))
     found = found.sort_values("gpu_s", ascending=False, kind="stable")
-    lines = [f"{word:24}{'jobs':>9}{'GPU time':>9}{'mean wait' if 'logged_start_s' in jobs else '':>12}"]
-    for each in found.head(MAX_ROWS).itertuples():
-        waited = duration(float(str(each.wait))) if "logged_start_s" in jobs else ""
-        share = 100 * float(str(each.gpu_s)) / found["gpu_s"].sum()
-        lines.append(f"{str(each.Index)[:23]:24}{each.jobs:9,}{share:7.1f} %{waited:>12}")
+    shown = found.head(MAX_ROWS)
+    share = 100 * shown["gpu_s"] / found["gpu_s"].sum()
+    rows = [
+        f"{str(name)[:23]:24}{count:9,}{part:7.1f} %"
+        for name, count, part in zip(shown.index, shown["jobs"], share, strict=True)
+    ]
+    lines = _with_waits(f"{word:24}{'jobs':>9}{'GPU time':>9}", rows, shown["wait"].tolist())
     if (more := len(found) - MAX_ROWS) > 0:
         lines.append(f"and {more:,} more")
     return lines

@@ -21,7 +21,7 @@ from scipy.special import ndtr, ndtri
 
 from gpu_cluster_gym.evaluation import command, decide, table
 from gpu_cluster_gym.evaluation.describe import duration
-from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.episode import Episode, run, set_up
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import cut, stream
 from gpu_cluster_gym.workloads import Present, Scenario, present
@@ -281,7 +281,7 @@ def starts(policy: Policy, episode: Episode, jobs: Ints, now_s: float) -> Floats
     if not isinstance(policy, Ranking):
         run(policy, episode)
         return _starts(episode, jobs)
-    decide.adopt(policy, episode)
+    set_up(policy, episode)
     step_s = DAY_S / 4
     until = now_s + step_s
     while True:

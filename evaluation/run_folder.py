@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHOICES, SUMMARY, JOBS, STATUS = "choices.json", "summary.json", "jobs.csv", "status.json"
-NOTES, ERRORS, TENANTS = "notes.txt", "errors.txt", "tenants.csv"
+NOTES, ERRORS, TENANTS, OWNERS = "notes.txt", "errors.txt", "tenants.csv", "owners.csv"
 RUNS = Path("runs")
 ABOUT_THE_RUN = (
     "out",

@@ -166,16 +166,9 @@ def score(
     failed: dictionary to which policies with a mean JCT below its lower bound are added, with the reason; these have no
         summary. None: RuntimeError.
     """
-    cluster = workloads[0].cluster
-    tables_of_jobs = [with_tenants(load) for load in workloads]
-    owner_columns = [name for name in OWNERS if all(name in each for each in tables_of_jobs)]
-    owned = [
-        each[["job_id", *owner_columns]].assign(window=load.window.number)
-        for each, load in zip(tables_of_jobs, workloads, strict=True)
-    ]
-    owners = pd.concat(owned) if owner_columns else None
+    cluster, owned = workloads[0].cluster, owners(workloads)
     summaries = {
-        name: summarise(table, gpus=cluster.num_gpus, cores=sum(cluster.node_cores), owners=owners)
+        name: summarise(table, gpus=cluster.num_gpus, cores=sum(cluster.node_cores), owners=owned)
         for name, table in tables.items()
     }
     least = bounds(workloads) if least is None else least
@@ -186,6 +179,13 @@ def score(
         if why := below_bound(summary, least):
             failed[name] = Failure(why)
     return {name: each for name, each in summaries.items() if name not in failed}
+
+
+def owners(workloads: Sequence["Workload"]) -> pd.DataFrame | None:
+    """Return `window`, `job_id` and those of `OWNERS` that all windows have, a row per counted job; None for none."""
+    tables = [with_tenants(load)[load.counted].assign(window=load.window.number) for load in workloads]
+    known = [name for name in OWNERS if all(name in each for each in tables)]
+    return pd.concat(each[["window", "job_id", *known]] for each in tables) if known else None
 
 
 def with_tenants(load: "Workload") -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Tables of tenants: what each tenant's jobs get under each policy, the worst-off tenant, and Jain's index."""
+"""Tables of owners: what each tenant's or user's jobs get, the worst-off tenant, and Jain's index."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
 
 MEANS = {"mean_wait_s": "wait_s", "mean_jct_s": "jct_s", "mean_slowdown": "slowdown"}
-"""Columns of the table of tenants that are means of a column over the tenant's jobs."""
+"""Columns of a table of owners that are means of a column over the owner's jobs."""
 
 
 def by_tenant(results: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -> pd.DataFrame:
@@ -25,28 +25,38 @@ def by_tenant(results: Mapping[str, pd.DataFrame], workloads: Sequence["Workload
     owners = pd.concat(
         with_tenants(load)[["job_id", "tenant"]].assign(
             window=load.window.number, quota=[load.tenants.quotas[each] for each in load.tenants.of_job]
-        )
+        )[load.counted]
         for load in workloads
     )
-    gpus = workloads[0].cluster.num_gpus
-    rows = []
+    found = by_owner(results, owners, "tenant")
+    quotas = owners.drop_duplicates(["window", "tenant"]).groupby("tenant")["quota"].mean()
+    found.insert(2, "quota", found["tenant"].map(quotas))
+    return found
+
+
+def by_owner(results: Mapping[str, pd.DataFrame], owners: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return a row for each policy and owner: jobs, GPU-hours held, and means over its jobs.
+
+    results: results table of each policy. owners: `window`, `job_id` and the column with the owner of each job.
+    All numbers are means over the windows in which the owner has jobs; the slowdown is the bounded one of `metrics`.
+    """
+    own, rows = owners[["window", "job_id", column]], []
     for policy, table in results.items():
-        jobs = table.assign(slowdown=Windows(table, gpus, float("nan")).slowdown)
+        jobs = table.assign(slowdown=Windows(table, 0, float("nan")).slowdown)
         held_s = jobs["run_gpu_s"] + jobs["overhead_gpu_s"] + jobs["lost_gpu_s"]
-        jobs = jobs.assign(gpu_hours=held_s / 3600).merge(owners, on=["window", "job_id"], validate="m:1")
-        groups = jobs.groupby(["window", "seed", "tenant"], sort=False)
+        jobs = jobs.assign(gpu_hours=held_s / 3600).merge(own, on=["window", "job_id"], validate="m:1")
+        groups = jobs.groupby(["window", "seed", column], sort=False)
         each = pd.DataFrame(
             {
-                "quota": groups["quota"].first(),
                 "jobs": groups.size(),
                 "gpu_hours": groups["gpu_hours"].sum(),
-                **{name: groups[column].mean() for name, column in MEANS.items()},
+                **{name: groups[measured].mean() for name, measured in MEANS.items()},
             }
         )
-        means = each.groupby(level="tenant", sort=False).mean()
+        means = each.groupby(level=column, sort=False).mean()
         rows.append(means.reset_index().assign(policy=policy))
     found = pd.concat(rows, ignore_index=True)
-    return found[["policy", "tenant", "quota", "jobs", "gpu_hours", *MEANS]]
+    return found[["policy", column, "jobs", "gpu_hours", *MEANS]]
 
 
 def table(found: pd.DataFrame) -> ResultTable:

@@ -340,6 +340,12 @@ def discipline_of(ranking: Ranking, default: int) -> int:
     return GREEDY if wanted == EASY and ranking.preempt != "never" else wanted
 
 
+def set_up(ranking: Ranking, episode: Episode) -> None:
+    """Set the levels and the discipline of a ranking in an episode; ValueError for too many levels."""
+    episode.set_levels(ranking.levels)
+    episode.state.discipline = discipline_of(ranking, episode.discipline)
+
+
 def asking(policy: Policy, episode: Episode) -> Callable[[], Action]:
     """Return a function that asks a policy for its next action; rankings read the record, which oracles need."""
     if isinstance(policy, Ranking):
@@ -373,8 +379,7 @@ def run(
             raise ValueError(
                 f"a ranking by {policy.key!r} requires hidden data: the policy's name must end in _oracle"
             )
-        episode.set_levels(policy.levels)
-        episode.state.discipline = discipline_of(policy, episode.discipline)
+        set_up(policy, episode)
     if (
         isinstance(policy, Ranking | RunsCompiled)
         and not (step_by_step or decisions is not None)
@@ -397,13 +402,21 @@ def ask_to_the_end(ask: Callable[[], Action], episode: Episode, account: "Accoun
         if not episode.advance(ticks=account is not None or waits.ticks):
             usual = "jobs are left, and the policy waits although nothing is pending"
             raise StalledEpisodeError(episode.why_stuck(usual))
-        most = ACTIONS_AT_ONCE + ACTIONS_AT_ONCE_PER_JOB * episode.num_present
-        while not isinstance(action := ask(), Wait):
-            episode.apply(action)
-            if (most := most - 1) < 0:
-                raise StalledEpisodeError(
-                    episode.no_progress("the policy keeps acting at one instant without waiting")
-                )
-        episode.apply(waits := action)
+        _, waits = ask_at_this_instant(ask, episode)
+        episode.apply(waits)
         if account:
             account.note(episode)
+
+
+def ask_at_this_instant(ask: Callable[[], Action], episode: Episode) -> tuple[list[Action], Wait]:
+    """Ask for actions and carry them out until a wait, which is not; return them and the wait."""
+    made: list[Action] = []
+    most = ACTIONS_AT_ONCE + ACTIONS_AT_ONCE_PER_JOB * episode.num_present
+    while not isinstance(action := ask(), Wait):
+        episode.apply(action)
+        made.append(action)
+        if len(made) > most:
+            raise StalledEpisodeError(
+                episode.no_progress("the policy keeps acting at one instant without waiting")
+            )
+    return made, action

@@ -89,7 +89,14 @@ class LookAhead(RunsCompiled):
 
     def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end; return whether every job finished."""
-        return run_with_memory(self, states, jobs, memory_of(self.start, states, jobs, histories, rows=2))
+        memory = memory_of(self.start, states, jobs, histories, rows=2)
+        workspace = rollout_workspace(states, jobs, memory)
+        act_until = partial(interruptible, states, rollouts.act_until, states, jobs, *workspace, self.options)
+        if isinstance(self.rule, Steered):
+            return self.rule.run_intervals(states, jobs, memory, act_until)
+        if calls.advance(states, 0, jobs):
+            act_until(np.inf)
+        return bool(states["num_done"][0] == states["num_jobs"][0])
 
     @property
     def start(self) -> Rule:
@@ -126,24 +133,6 @@ class Labels(NamedTuple):
     advantages_s: np.ndarray
     errors_s: np.ndarray
     own: int
-
-
-def run_with_memory(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> bool:
-    """Run the policy to the end with this memory, (2,), which then holds its counters; return like `run_compiled`."""
-    act_until = partial(
-        interruptible,
-        states,
-        rollouts.act_until,
-        states,
-        jobs,
-        *rollout_workspace(states, jobs, memory),
-        policy.options,
-    )
-    if isinstance(policy.rule, Steered):
-        return policy.rule.run_intervals(states, jobs, memory, act_until)
-    if calls.advance(states, 0, jobs):
-        act_until(np.inf)
-    return bool(states["num_done"][0] == states["num_jobs"][0])
 
 
 def label(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> Labels | None:

@@ -4,17 +4,17 @@ Each takes a `View`, reads only data that it shows, and returns plain values; no
 that has not arrived.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
-from gpu_cluster_gym.simulator.kernel.rankings import granting, room
+from gpu_cluster_gym.simulator.kernel.rankings import room
 from gpu_cluster_gym.simulator.kernel.rounds import groups
-from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start
-from gpu_cluster_gym.simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.policy import Placement, Start
+from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.view import View
 
 
@@ -213,53 +213,3 @@ def room_by_one(view: View, order: np.ndarray, candidates: np.ndarray) -> tuple[
         return None
     chosen = tuple(gpus[: source.jobs["num_gpus"][job]].tolist())
     return job, Room([victim], chosen, float(view.nodes.gpu_memory_gib[view.gpus.node[chosen[0]]]))
-
-
-def room_before(view: View, job: int, after: Sequence[int], among: np.ndarray) -> Room | None:
-    """Find GPUs for a job: free ones, ones that are being freed, and those of as few jobs of `after` as possible.
-
-    after: jobs that may be paused; of equally many the last are.
-    among: (nodes,), whether each may be used.
-    Returns None if there are not enough GPUs, or a node would lack the cores that the job requests. The GPUs come in
-    ascending order.
-    """
-    source = source_of(view)
-    source.check(job)
-    behind = source.known(after)
-    count = granting.room_before(source.states, 0, source.jobs, job, behind, among)
-    if count < 0:
-        return None
-    gpus = source.state.gpus[: source.jobs["num_gpus"][job]].tolist()
-    return Room(source.state.victims[:count].tolist(), tuple(gpus))
-
-
-def grants(view: View, order: np.ndarray, wanted: np.ndarray, *, pausing: bool = True) -> Iterator[Action]:
-    """Yield the pauses and starts that give jobs their GPUs; each must be made before the next is requested.
-
-    order: queued and running jobs, highest priority first; a running job keeps its GPUs unless a job before it needs
-    them.
-    wanted: (jobs,), number of GPUs of each; those beyond one for each worker are its servers'.
-    pausing: whether running jobs may be paused.
-    """
-    source = source_of(view)
-    states, jobs = source.states, source.jobs
-    order = source.known(order)
-    runs, progress = np.empty(len(order), np.int8), np.zeros(5, np.int64)
-    hopeless = np.empty((len(order), 3))
-    granting.begin_pass(states, 0, jobs, order, runs, pausing)
-    while (job := granting.next_grant(states, 0, jobs, order, wanted, runs, hopeless, progress)) != NOBODY:
-        gpus, workers = int(progress[granting.GPUS]), int(jobs["num_gpus"][job])
-        placement = _placed(source, gpus)
-        if gpus != workers:
-            placement = placement._replace(workers=workers, servers=gpus - workers)
-        victims = source.state.victims[: progress[granting.VICTIMS]].tolist()
-        yield from map(Preempt, victims)
-        if not victims or not view.why_not(Start(job, placement)):
-            yield Start(job, placement)
-
-
-def _placed(source: Source, gpus: int) -> Placement:
-    """Return the GPUs that a search has written into the record, or the node of a job without GPUs."""
-    if gpus:
-        return Placement(tuple(source.state.gpus[:gpus].tolist()))
-    return Placement((), node=int(source.state.chosen_node[0]))

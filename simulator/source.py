@@ -40,6 +40,8 @@ PLACEMENT_RULES = PLACEMENTS[:3]
 """Rules that choose a node; `pooled`, the fourth, is a cluster without node borders."""
 PREEMPTIONS = ("never", "by_order", "cost_aware")
 MIN_THROTTLE = 0.1
+SCAN = 32
+"""Arrived jobs per queued one up to which reading all phases is quicker than sorting the queue."""
 
 REASONS = {
     1: "it is not queued",
@@ -228,6 +230,9 @@ class Source:
     @property
     def queue(self) -> np.ndarray:
         """Queued jobs by (submit, job)."""
+        phase = self.present("phase")
+        if len(phase) < SCAN * self.state.num_queued:
+            return np.flatnonzero(phase == QUEUED)
         return self._list[: legality.queued(self.states, 0, self._list)].copy()
 
     @property

@@ -18,41 +18,13 @@ import numpy as np
 from scipy.optimize import nnls
 
 from gpu_cluster_gym.simulator.measurements import profiled
-from gpu_cluster_gym.simulator.vocabulary import MAX_SERVERS
 
 if TYPE_CHECKING:
-    from gpu_cluster_gym.simulator.view import View
+    pass
 
 NUM_TERMS = 7
 WORKERS, SERVERS, ON_CPU, SECONDS = range(4)  # columns of a profile
 Counts = np.ndarray | int
-
-
-class Speeds:
-    """Models of the jobs of an episode, each fitted when it is first requested."""
-
-    def __init__(self) -> None:
-        """Begin without models."""
-        self._fitted = np.empty((0, NUM_TERMS))
-        self._tables: dict[int, list[list[float]]] = {}
-
-    def of(self, view: "View", jobs: np.ndarray) -> np.ndarray:
-        """Return the coefficients of jobs: (jobs, `NUM_TERMS`)."""
-        missing = len(view.jobs.phase) - len(self._fitted)
-        if missing > 0:
-            self._fitted = np.vstack([self._fitted, np.full((missing, NUM_TERMS), np.nan)])
-        for job in jobs[np.isnan(self._fitted[jobs, 0])].tolist():
-            self._fitted[job] = fit(view.profile(job))
-        found: np.ndarray = self._fitted[jobs]
-        return found
-
-    def table(self, view: "View", job: int) -> list[list[float]]:
-        """Return the seconds of an iteration by numbers of workers on GPUs and of servers; infinity for no worker."""
-        if job not in self._tables:
-            workers, servers = np.ogrid[1 : view.jobs.max_workers[job] + 1, 0 : MAX_SERVERS + 1]
-            table = seconds(self.of(view, np.array([job])), workers, servers, 0)
-            self._tables[job] = [[np.inf] * (MAX_SERVERS + 1), *table.tolist()]
-        return self._tables[job]
 
 
 def fit(profile: np.ndarray) -> np.ndarray:

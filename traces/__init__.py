@@ -12,7 +12,7 @@ if __name__ != "gpu_cluster_gym.traces":
     raise ImportError("traces is part of a package: import gpu_cluster_gym.traces, not traces")
 
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpu_cluster_gym.traces._asking import asking, refuse_while_asking
 from gpu_cluster_gym.traces._columns import COLUMNS, Column
@@ -45,6 +45,8 @@ from gpu_cluster_gym.traces._table import records as csv_records
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpu_cluster_gym.traces._generator import Rates
+
 __all__ = [
     "COLUMNS",
     "ERRORS",
@@ -72,6 +74,7 @@ __all__ = [
     "names",
     "plug_ins",
     "provider",
+    "rates",
     "refuse_while_asking",
     "runs",
     "seed_from",
@@ -98,6 +101,7 @@ def load(
     jobs: int | None = None,
     columns: str | None = None,
     time_zone: str | None = None,
+    scale: float = 1.0,
 ) -> pd.DataFrame:
     """Return a trace as the job table.
 
@@ -107,6 +111,7 @@ def load(
     jobs: number of jobs to generate, or of a file's first jobs to keep
     columns: headings of a table with other ones, such as `job_id="job id",submit_s=submit`
     time_zone: zone of times that have none; None for UTC
+    scale: arrivals per hour of a generator with `rates`, relative to the log's
 
     TraceError for a file that cannot be read, ValueError for an unknown name.
     """
@@ -121,5 +126,12 @@ def load(
         raise TraceError(
             name or "trace", None, None, "no file", "a log (--trace-file FILE), since it has no generator"
         )
-    table: pd.DataFrame = find("traces", name, "trace")(file, seed=seed, jobs=jobs)
+    scaled = {} if scale == 1 else {"scale": scale}
+    table: pd.DataFrame = find("traces", name, "trace")(file, seed=seed, jobs=jobs, **scaled)
     return table
+
+
+def rates(name: str | None) -> Rates | None:
+    """Return the rates of a generator that can be scaled; None for any other trace."""
+    found: Any = provider("traces", name, "trace") if name in available("traces") else None
+    return found.rates() if hasattr(found, "rates") else None

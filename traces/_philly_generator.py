@@ -118,7 +118,7 @@ def _starts(rng: np.random.Generator, philly: _Philly, hours: int) -> tuple[Ints
     """Draw the stream and the time of every batch, ordered by both."""
     week = philly.week[(rng.integers(_WEEK_H) + np.arange(hours)) % _WEEK_H]
     modulations = np.concatenate(
-        [_modulation(rng, len(philly.clusters), hours, *scales) for scales in MODULATIONS]
+        [modulation(rng, len(philly.clusters), hours, *scales) for scales in MODULATIONS]
     )
     counts = rng.poisson(philly.batches_per_hour[:, None] * week * modulations)
     of_stream, hour = np.divmod(np.repeat(np.arange(counts.size), counts.ravel()), hours)
@@ -126,7 +126,7 @@ def _starts(rng: np.random.Generator, philly: _Philly, hours: int) -> tuple[Ints
     return of_stream, start_s[np.lexsort((start_s, of_stream))]
 
 
-def _modulation(rng: np.random.Generator, streams: int, hours: int, *scales: tuple[float, float]) -> Floats:
+def modulation(rng: np.random.Generator, streams: int, hours: int, *scales: tuple[float, float]) -> Floats:
     """Draw relative rates [stream, hour] of mean 1: a product of lognormal autoregressions."""
     log_rate = np.zeros((hours, streams))
     for correlation, deviation in scales:
@@ -159,7 +159,7 @@ def _batched(
     levels += np.sqrt(within)[batch] * rng.standard_normal(len(batch))
     levels += philly.shift[of_stream[batch]]
     return {
-        "submit_s": start_s[batch] + _since_start(rng, batch),
+        "submit_s": start_s[batch] + since_start(rng, batch),
         "num_gpus": philly.gpus[count[batch]],
         "duration_s": _durations(philly, bucket[batch], passed, levels),
         "vc": philly.clusters[of_stream[batch] % len(philly.clusters)],
@@ -186,7 +186,7 @@ def _sizes(rng: np.random.Generator, philly: _Philly, of_stream: Ints) -> Ints:
     )
 
 
-def _since_start(rng: np.random.Generator, batch: Ints) -> Floats:
+def since_start(rng: np.random.Generator, batch: Ints) -> Floats:
     """Draw the seconds from a batch's first job to each of its jobs."""
     pace = GAP_S * np.exp(GAP_SPREAD * rng.standard_normal(int(batch[-1]) + 1))
     elapsed: Floats = np.cumsum(np.minimum(rng.exponential(pace[batch]), MAX_GAP_S))

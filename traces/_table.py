@@ -271,12 +271,12 @@ def refuse_no_text(data: bytes, file: str | PathLike[str]) -> None:
         raise TraceError(file, line, None, f"the byte 0x{data[error.start]:02x}", "text in UTF-8") from None
 
 
-def records(file: str | PathLike[str], *, skip_blanks: bool = False) -> Iterator[tuple[int, list[str]]]:
+def records(file: str | PathLike[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield each record of a CSV file, the header first, with the line it starts on.
 
-    All records are as wide as the header. `skip_blanks` drops the blanks after each comma.
+    All records are as wide as the header.
     """
-    reader = csv.reader(open_text(file), strict=True, skipinitialspace=skip_blanks)
+    reader = csv.reader(open_text(file), strict=True)
     line, blank, width = 1, 0, 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Microsoft's Philly trace of 2017: its job log, its machine list, and a generator fitted to it.
+"""Microsoft's Philly trace of 2017: its job log and a generator fitted to it.
 
 The log is `cluster_job_log` of github.com/msr-fiddle/philly-traces (Jeon et al., USENIX ATC'19).
 """
@@ -16,18 +16,13 @@ import pandas as pd
 from gpu_cluster_gym.traces._json import Objects
 from gpu_cluster_gym.traces._log import Head, Options, Reader
 from gpu_cluster_gym.traces._philly_generator import generate
-from gpu_cluster_gym.traces._table import TraceError, check, first, quote, records
+from gpu_cluster_gym.traces._table import TraceError, check, first, quote
 
 File = str | PathLike[str]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 _EPOCH = datetime(1970, 1, 1)
 _NO_TIME = (None, "", "None")
-_MACHINES = {  # the list's column: our column, its type, the pattern of a cell, and that in words
-    "machineId": ("machine_id", str, r"(\S+)", "a name"),
-    "number of GPUs": ("num_gpus", int, r"(\d{1,4})", "a whole number"),
-    "single GPU mem": ("gpu_memory_gib", float, r"(\d{1,4})GB", "gigabytes like 24GB"),
-}
 
 
 def trace(file: File | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
@@ -64,24 +59,6 @@ def read(file: File, options: Options) -> pd.DataFrame:
 
 
 reader = Reader("Philly's cluster_job_log", looks_like, read)
-
-
-def machine_list(file: File) -> pd.DataFrame:
-    """Read the machines: `machine_id`, `num_gpus` and, where the list has it, `gpu_memory_gib` of one GPU."""
-    rows = records(file, skip_blanks=True)
-    _, header = next(rows)
-    for name in list(_MACHINES)[:2]:
-        if name not in header:
-            raise TraceError(file, 1, name, f"only {quote(', '.join(header))}", f"a column named {name}")
-    known = [(header.index(name), name, *_MACHINES[name]) for name in _MACHINES if name in header]
-    machines: dict[str, list[str | int | float]] = {own: [] for _, _, own, *_ in known}
-    for line, row in rows:
-        for place, name, own, kind, pattern, words in known:
-            cell = re.fullmatch(pattern, row[place], re.ASCII)
-            if not cell:
-                raise TraceError(file, line, name, quote(row[place]), words)
-            machines[own].append(kind(cell[1]))
-    return pd.DataFrame(machines)
 
 
 def _row(job: dict[str, Any], notes: Counter[str], file: File, line: int) -> dict[str, Any] | None:

@@ -2,8 +2,9 @@
 
 A window has three parts. In the first, jobs are scheduled by FIFO, so that every policy begins at the same state of the
 cluster. The jobs submitted in the second count. In the third, jobs go on to arrive, so that the counted ones do not
-finish on a cluster that empties. A generator makes more jobs than wanted; whole batches of them are removed at random
-until the load is the stated one, so that the hours and days of the trace keep their swings.
+finish on a cluster that empties. A generator, scaled to the cluster where it can be, makes more jobs than wanted; whole
+batches of them are removed at random until the load is the stated one, so that the hours and days of the trace keep
+their swings.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ TOLERANCE = 0.02
 """Largest relative difference of a generated window's load from the stated one."""
 TOLERANCE_OF_LOGS = 0.1
 """The same for windows of a log, which cannot be drawn again."""
+MORE, MORE_EACH = 1.5, 1.2
+"""Work that a scaled generator offers at first, over that of the stated load, and the factor where it is too little."""
 MAX_DRAWS = 200
 BEFORE = Ranking("submit")
 """FIFO, the policy before the counted jobs."""
@@ -85,17 +88,23 @@ def draw(scenario: Scenario, window: Window) -> pd.DataFrame:
 
     assert scenario.steady_load is not None
     end_s, gpus = stretch_of(scenario).end_s, cluster(scenario.cluster_name).num_gpus
-    jobs, most = int(JOBS_PER_DAY * end_s / DAY_S), 0.0
+    jobs, most, scale = int(JOBS_PER_DAY * end_s / DAY_S), 0.0, 1.0
+    if rates := traces.rates(scenario.trace_name):
+        scale = MORE * scenario.steady_load * gpus / rates.gpus_held
+        jobs = int(1.1 * rates.jobs_per_hour * scale * end_s / 3600.0) + 1
     for number in range(MAX_DRAWS):
         seed = traces.seed_from(scenario.seed, "steady", *window, number)
-        table = load(scenario.trace_name, seed=seed, jobs=jobs)
+        table = load(scenario.trace_name, seed=seed, jobs=jobs, scale=scale)
         while (last := float(table["submit_s"].iloc[-1])) < end_s:
             jobs = int(jobs * max(1.2, 1.1 * end_s / max(last, 1.0)))
-            table = load(scenario.trace_name, seed=seed, jobs=jobs)
+            table = load(scenario.trace_name, seed=seed, jobs=jobs, scale=scale)
         table = table[(table["submit_s"] < end_s) & (table["num_gpus"] <= gpus)].reset_index(drop=True)
         if scenario.max_duration is not None:
             table["duration_s"] = table["duration_s"].clip(upper=scenario.max_duration)
-        most = max(most, load_of(table, gpus, end_s, end_s))
+        offered = load_of(table, gpus, end_s, end_s)
+        most = max(most, offered)
+        if rates and offered < scenario.steady_load:
+            scale, jobs = MORE_EACH * scale, int(MORE_EACH * jobs)
         kept = thinned(table, gpus, end_s, scenario.steady_load, traces.stream(seed, "thinning"))
         if kept is not None and counted(scenario, kept["submit_s"].to_numpy()).any():
             return kept.assign(job_id=np.arange(len(kept)).astype(str))

@@ -264,6 +264,7 @@ def load(
     jobs: int | None = None,
     columns: str | None = None,
     time_zone: str | None = None,
+    scale: float = 1.0,
 ) -> pd.DataFrame:
     """Return the job table of a trace, or of a named workload that generates its own jobs; see `traces.load`.
 
@@ -271,7 +272,8 @@ def load(
     """
     traces.refuse_while_asking("a trace")
     if trace is None or trace in traces.names():
-        return traces.load(trace, file, seed=seed, jobs=jobs, columns=columns, time_zone=time_zone)
+        read_as = {"columns": columns, "time_zone": time_zone}
+        return traces.load(trace, file, seed=seed, jobs=jobs, scale=scale, **read_as)
     known = traces.available("workloads")
     found: Any = traces.provider("workloads", trace, "trace") if trace in known else None
     if not hasattr(found, "trace"):

@@ -1,7 +1,7 @@
-"""Draw figures of run folders for a paper: `gpu-cluster-gym plot RUN...`.
+"""Draw figures and write tables of run folders for a paper: `gpu-cluster-gym plot RUN...`.
 
-Runs of `evaluate.py` are drawn one by one, each in several figures; all runs of `train_agent.py` together in one figure
-of learning curves.
+Runs of `evaluate.py` are drawn one by one, each in several figures and in tables of users, virtual clusters and tenants
+(CSV, LaTeX); all runs of `train_agent.py` together in one figure of learning curves.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from gpu_cluster_gym.evaluation.plot import figures, run_tables
+from gpu_cluster_gym.evaluation.plot import figures, owner_tables, run_tables
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, save, style
 
 KINDS = ("png", "svg", "pdf")
@@ -50,6 +50,12 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--picture", nargs="+", choices=figures.PICTURES, help="pictures to draw; default: all"
     )
+    found.add_argument(
+        "--table",
+        nargs="+",
+        choices=owner_tables.WORDS,
+        help="tables of owners to write; default: all that the trace names, or none with --picture",
+    )
     found.add_argument("--width", choices=INCHES, default="page", help="column (3.33 in) or page (7 in)")
     found.add_argument("--kind", nargs="+", choices=KINDS, default=KINDS, help="file types; default: all")
     found.add_argument("--out", type=Path, help="output folder; default: pictures/ in the run folder")
@@ -72,9 +78,9 @@ def draw(folder: Path, chosen: argparse.Namespace) -> None:
         raise ValueError(
             f"{folder} has no window {chosen.window}; choose from {', '.join(map(str, run.windows))}"
         )
-    wanted = chosen.picture or [
-        name for name in figures.PICTURES if run.recorded or name not in figures.NEED_RECORD
-    ]
+    drawable = [name for name in figures.PICTURES if run.recorded or name not in figures.NEED_RECORD]
+    wanted = chosen.picture or ([] if chosen.table else drawable)
+    tables = chosen.table or ([] if chosen.picture else owner_tables.known(run))
     if not run.recorded and set(figures.NEED_RECORD) & set(wanted):
         raise ValueError(f"{folder} was not recorded: timeline and gantt require evaluate.py --record")
     place = chosen.out or folder / "pictures"
@@ -83,7 +89,9 @@ def draw(folder: Path, chosen: argparse.Namespace) -> None:
         for name in wanted:
             figure = figures.PICTURES[name](run, chosen.width, chosen.window)
             print(*save(figure, place, name, chosen.kind), sep="\n")
-    if len(wanted) < len(figures.PICTURES) and not chosen.picture:
+    for column in tables:
+        print(*owner_tables.write(run, column, place), sep="\n")
+    if len(wanted) < len(figures.PICTURES) and not chosen.picture and not chosen.table:
         print("No timeline and gantt: the run was not recorded (evaluate.py --record).")
 
 

@@ -23,7 +23,7 @@ from gpu_cluster_gym.evaluation.record import (
     node_of_gpus,
     time_means,
 )
-from gpu_cluster_gym.evaluation.run_folder import CHOICES, JOBS, SUMMARY, folder_name
+from gpu_cluster_gym.evaluation.run_folder import CHOICES, JOBS, OWNERS, SUMMARY, folder_name
 from gpu_cluster_gym.traces import unknown
 from gpu_cluster_gym.workloads import Workload
 
@@ -32,7 +32,19 @@ SIZES = ("CPU only", "1 GPU", "2-4 GPUs", "5-8 GPUs", "9 or more")
 _MAX_GPUS = (0, 1, 4, 8)  # of each class except the last
 TIME_COLUMNS = ("submit_s", "start_s", "finish_s", "from_s", "to_s", "time_s")
 """Columns that are points in time, of any table."""
-TEXT_COLUMNS = ("job_id", "kind", "status", "phase", "gpus", "nodes", "action", "reason")
+TEXT_COLUMNS = (
+    "job_id",
+    "kind",
+    "status",
+    "phase",
+    "gpus",
+    "nodes",
+    "action",
+    "reason",
+    "user",
+    "vc",
+    "tenant",
+)
 """Columns that are text, of any table."""
 MAX_CURVE_POINTS = 300
 """Points of a curve, each the same number of jobs apart."""
@@ -50,6 +62,7 @@ class Run:
 
     choices, summary, provenance: the JSON files. jobs: results, a row per job. segments, timeline: of
     `evaluation.record`, empty if the run was not recorded; decisions: likewise, of the policies that give reasons.
+    owners: user, virtual cluster and tenant of each job, as far as the trace has them; None if it has none.
     Points in time count from the first submission of their window.
     """
 
@@ -61,6 +74,7 @@ class Run:
     segments: dict[str, pd.DataFrame]
     timeline: dict[str, pd.DataFrame]
     decisions: dict[str, pd.DataFrame] = field(default_factory=dict)
+    owners: pd.DataFrame | None = None
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -137,6 +151,7 @@ def read(folder: Path, policies: Sequence[str] = ()) -> Run:
             for name, place in places.items()
             if (place / DECISIONS_FILE).is_file()
         },
+        owners=_table(folder / OWNERS) if (folder / OWNERS).is_file() else None,
     )
 
 

@@ -14,6 +14,7 @@ Reading path:
 
     cluster/layout.py       fields of a job and of an episode's state record
     cluster/events.py       the clock: what happens at an instant, and in which order
+    cluster/outages.py      when nodes fail and drain
     cluster/progress.py     when a running job finishes, grows or changes level
     cluster/speed.py        how fast a job runs, given its GPUs, cores and co-located jobs
     cluster/pausing.py      what a preemption costs

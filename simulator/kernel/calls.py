@@ -7,7 +7,7 @@ equal dtype is compared field by field at each call. Passing a record is slow.
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster import actions, bounds, events, pausing, speed
+from gpu_cluster_gym.simulator.kernel.cluster import actions, bounds, events, outages, pausing, speed
 from gpu_cluster_gym.simulator.kernel.cluster.events import HORIZON, step_cost
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place as place_job
@@ -31,7 +31,7 @@ def begin(states, e, jobs):
     s = states[e]
     speed.set_iterations(s, jobs)
     reorder(s, jobs)
-    events.lay_out_outages(s)
+    outages.lay_out_outages(s)
 
 
 @entry
@@ -303,12 +303,6 @@ def pick(states, e, jobs, job):
 def next_pick(states, e, jobs):
     """Return the job that the threshold policy would start next, or -1 to wait."""
     return cost_aware.next_pick(states[e], jobs)
-
-
-@entry
-def find_victims(states, e, jobs, job):
-    """Return the number of victims to pause for a job that does not fit, 0 if there is no solution."""
-    return cost_aware.find_victims(states[e], jobs, job)
 
 
 @entry

@@ -185,25 +185,3 @@ BAD_LOG = [
     Bad("Latin-1", f"[{JOB}]".replace('"u"', '"é"').encode("latin-1"), 1, None, "UTF-8", "cluster_job_log"),
     Bad("gzip cut short", gzip.compress(f"[{JOB}]".encode())[:-9], None, None, "gzip", "cluster_job_log.gz"),
 ]
-
-BAD_MACHINES = [
-    Bad("empty", b"", 1, None, "an empty file"),
-    csv("no header", "m1,2, 12GB\n", 1, "machineId", "m1,"),
-    csv(
-        "text for a number",
-        "machineId, number of GPUs, single GPU mem\nm1,two, 12GB\n",
-        2,
-        "number of GPUs",
-        "two",
-    ),
-    csv("negative GPUs", "machineId, number of GPUs\nm1,-2\n", 2, "number of GPUs", "'-2'"),
-    csv(
-        "memory without a unit",
-        "machineId, number of GPUs, single GPU mem\nm1,2, 12\n",
-        2,
-        "single GPU mem",
-        "24GB",
-    ),
-    csv("a row too short", "machineId, number of GPUs, single GPU mem\nm1,2\n", 2, None, "2 fields"),
-    csv("a blank name", "machineId, number of GPUs\n,2\n", 2, "machineId", "a name"),
-]

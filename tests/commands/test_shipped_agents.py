@@ -4,15 +4,13 @@ import json
 import re
 import shutil
 import sys
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import ship
-from benchmarks.look_ahead import play, report, rule_of
-from gpu_cluster_gym import baselines, evaluate
+from gpu_cluster_gym import evaluate
 from gpu_cluster_gym.agents import checkpoint, load_policy, pretrained
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.protocol import Candidate, trained_on
@@ -20,10 +18,9 @@ from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining
 from gpu_cluster_gym.baselines import load
 from gpu_cluster_gym.envs.agent_policy import MovesAgent
 from gpu_cluster_gym.evaluation import choices, comparison
-from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
-from gpu_cluster_gym.simulator.rule_policy import Rule, Steered
+from gpu_cluster_gym.simulator.rule_policy import Steered
 from gpu_cluster_gym.train_agent import main as train
-from gpu_cluster_gym.workloads import Scenario, named, names, windows
+from gpu_cluster_gym.workloads import Scenario, named, names
 from tests.cases.crowd import TINY, crowd, opinionated
 
 SHIPPED = pretrained.shipped()
@@ -246,35 +243,3 @@ def test_a_judgement_names_the_agent_it_compares_with(capsys: pytest.CaptureFixt
     asked = ["--protocol", str(folder), "--policy", "ppo", "--workload", "busy"]
     evaluate.judgement(*evaluate.candidates_of(evaluate.read_choices(asked), {"workload": "busy"}))
     assert capsys.readouterr().out.count("ppo: the agent trained on busy; see ") == 1
-
-
-def test_one_may_look_ahead_on_top_of_an_agent() -> None:
-    """The mean-action policy is the agent's initial rule except for the weights that it steers."""
-    folder, without_history = (
-        pretrained.shipped_for("mixed").folder,
-        {"constants": False, "with_history": False},
-    )
-    assert isinstance(rule_of("mixed", folder, None, **without_history), Steered)
-    rule = rule_of("mixed", None, folder, **without_history)
-    assert isinstance(rule, Rule)
-    agent: Any = checkpoint.load(pretrained.shipped_for("mixed").folder)
-    changed = {name for name, value in asdict(rule).items() if value != getattr(agent.start, name)}
-    assert changed
-    assert isinstance(agent.training, SteerTraining)
-    assert changed <= set(agent.training.weights)
-    assert rule_of("mixed", None, None, **without_history) == Rule()
-    assert rule_of("mixed", None, None, constants=True, with_history=False) == Rule(
-        **baselines.constants("mixed").settings
-    )
-
-
-def test_the_benchmark_of_look_ahead_reports_ratios_and_deviations() -> None:
-    load = windows(replace(named("mixed"), jobs=30, all_windows=True), "train", 2)[1]
-    found = [play(LookAhead(draws=2, screening=1), load, number) for number in (0, 1)]
-    lines = report(found)
-    assert lines[0].startswith("mean JCT, look-ahead / base policy: ")
-    assert re.fullmatch(
-        r"deviations per window: [\d.]+ \(wait [\d.]+, start .*, wait_a_minute [\d.]+\)", lines[-1]
-    )
-    assert found[0].ahead_s == found[1].ahead_s
-    assert found[0].compared > 0

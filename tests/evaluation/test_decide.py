@@ -11,8 +11,9 @@ from benchmarks import local_slurm
 from benchmarks.local_slurm import LocalSlurm, Submission
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.__main__ import main
-from gpu_cluster_gym.evaluation.decide import SCHEMA, adopt, decision, nice_values
+from gpu_cluster_gym.evaluation.decide import SCHEMA, decision, nice_values
 from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.simulator.episode import set_up
 from gpu_cluster_gym.simulator.policy import Action, Ranking, Start, Wait
 from gpu_cluster_gym.traces import snapshot
 from gpu_cluster_gym.workloads import Scenario, present
@@ -82,7 +83,7 @@ def test_a_ranking_decides_as_if_each_action_were_carried_out(name: str, tmp_pat
     policy, counted = baselines.make(baselines.load(name)), 0
     assert isinstance(policy, Ranking)
     episode = now.episode()
-    adopt(policy, episode)
+    set_up(policy, episode)
     episode.advance()
     expected = list[Action]()
     while not isinstance(action := episode.view.next_move(policy), Wait):

@@ -45,10 +45,23 @@ def test_the_description_has_widths_waits_and_tenants(tmp_path: Path) -> None:
     lines = [" ".join(line.split()) for line in described(tmp_path)]
     assert lines[0] == "jobs.csv: 3 jobs within 60.0 min, 3 of them on GPUs"
     assert "Load (GPUs held, from logged starts): 6 at most" in lines
-    assert "3-4 1 33.3 % 40.0 % 20.0 min" in lines  # 4 x 1,800 of 18,000 GPU-seconds; 1,200 s of wait
-    assert "run time 50.0 min 36.0 min 60.0 min 60.0 min 60.0 min" in lines
-    assert "wait 6.7 min 0 s 0 s 16.0 min 19.6 min" in lines
-    assert "red 2 60.0 % 0 s" in lines
+    assert "GPUs jobs share GPU time mean wait, min" in lines
+    assert "3-4 1 33.3 % 40.0 % 20.0" in lines  # 4 x 1,800 of 18,000 GPU-seconds; 1,200 s of wait
+    assert "mean, min p10, min p50, min p90, min p99, min" in lines
+    assert "run time 50.0 36.0 60.0 60.0 60.0" in lines
+    assert "wait 6.7 0.0 0.0 16.0 19.6" in lines
+    assert "red 2 60.0 % 0.0" in lines
+    assert "from, min jobs mean peak" in lines
+    assert "10.0 1 2.0 2 ##########" in lines
+
+
+def test_a_column_has_one_unit_by_its_size() -> None:
+    """The lower median of the durations above 0 chooses it, or a given duration."""
+    assert describe.column([0.0, 30.0, 7200.0, 10_800.0]) == ("h", ["0.0", "0.0", "2.0", "3.0"])
+    assert describe.column([0.0, 90.0, 100.0]) == ("s", ["0", "90", "100"])
+    assert describe.column([0.0, 86_400.0, 172_800.0], 86_400.0) == ("h", ["0.0", "24.0", "48.0"])
+    assert describe.column([0.0]) == ("s", ["0"])
+    assert describe.duration(172_800.0) == "2.0 days"
 
 
 def test_a_log_without_starts_says_so(tmp_path: Path) -> None:

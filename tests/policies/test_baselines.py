@@ -23,10 +23,9 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.policy import Policy, Ranking, RunsCompiled
-from tests.accounts.room_by_hand import cheapest
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"
-MAX_LINES = {"xion": 180, "xonar": 102, "muri": 70, "gavel": 205}
+MAX_LINES = {"xion": 216, "qssf": 81, "xonar": 102, "muri": 70, "gavel": 205}
 COMPILED = {"coda": 230, "aiturbo": 385, "optimus": 310, "tiresias": 145}  # with the whole algorithm
 OTHERS = 70
 
@@ -263,23 +262,6 @@ def test_xion_spares_jobs_that_started_lately() -> None:
     work = jobs((0, 1, 1000), (100, 1, 10), (130, 1, 2000), pause=1, load=1)
     assert finishes(Xion(q_min_s=120), work, uniform(1, 1))[1] == 141
     assert finishes(Xion(), work, uniform(1, 1))[1] == 111
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_cheapest_sharing_are_found(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    held, cost, left = rng.integers(1, 5, 7), rng.integers(0, 6, 7) * 1.0, rng.permutation(7) * 1.0
-    wanted = int(rng.integers(1, 9))
-    sets = [s for size in range(1, 8) for s in itertools.combinations(range(7), size)]
-    enough = [s for s in sets if held[list(s)].sum() >= wanted]
-    best = min((cost[list(s)].sum(), len(s), -left[list(s)].sum()) for s in enough)
-    found = cheapest(wanted, list(enumerate(held.tolist())), cost, left)
-    assert found is not None
-    assert found[:3] == best
-
-
-def test_there_may_be_no_sharing() -> None:
-    assert cheapest(3, [(0, 1), (1, 1)], np.ones(2), np.ones(2)) is None
 
 
 def with_overhead(seed: int, seconds: float) -> np.ndarray:

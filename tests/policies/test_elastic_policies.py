@@ -1,4 +1,4 @@
-"""AITurbo and Optimus, and the grants of shapes, do on cases known by hand what is claimed of them."""
+"""AITurbo and Optimus do on cases known by hand what is claimed of them."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpu_cluster_gym.baselines import aiturbo
 from gpu_cluster_gym.baselines.aiturbo import Aiturbo
 from gpu_cluster_gym.baselines.optimus import Optimus
 from gpu_cluster_gym.simulator.cluster import Cluster
@@ -13,9 +14,6 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import RUNNING
 from gpu_cluster_gym.simulator.policy import Placement, Policy, Resize, Start, Wait
 from gpu_cluster_gym.workloads import Workload
-from tests.accounts.aiturbo_by_hand import AiturboByHand, rank
-from tests.accounts.shape_room import Grant, Room
-from tests.accounts.shapes import Now, Request, Shape, smaller
 from tests.cases.mixed_jobs import table_of, workload
 
 FOUR = Cluster("four", (4,), (16.0,), (64,))
@@ -51,64 +49,6 @@ def until(policy: Policy, episode: Episode, time: float) -> list[Any]:
     while not episode.done and episode.view.now < time and episode.advance():
         made += [(episode.view.now, action) for action in moves(policy, episode)]
     return made
-
-
-# Search for GPUs.
-
-
-def room(episode: Episode, order: list[int], movable: dict[int, Shape] | None = None) -> Room:
-    return Room(Now(episode.view), order, movable or {})
-
-
-def test_the_first_shape_that_fits_is_granted() -> None:
-    """A gets 3 of the 4 GPUs; B would have 2, and takes 1; for C none is left."""
-    three = room(begin({"num_gpus": 3}, {"num_gpus": 2}, {}), [0, 1, 2])
-    assert three.grant(Request(0, [Shape(3, 0)])) == Grant(Shape(3, 0), (0, 1, 2))
-    assert three.grant(Request(1, [Shape(2, 0), *smaller(Shape(2, 0), 1)])) == Grant(Shape(1, 0), (3,))
-    assert three.grant(Request(2, [Shape(1, 0)])) is None
-
-
-@pytest.mark.parametrize(("servers", "granted"), [(1, Grant(Shape(2, 1), (1, 3))), (0, None)])
-def test_a_job_with_servers_is_spread_if_it_fits_on_no_node(servers: int, granted: Grant | None) -> None:
-    """A and B hold a GPU of each node; without servers a gang that a node could hold waits for one."""
-    two = Cluster("two", (2, 2), (16.0, 16.0), (32, 32))
-    episode = begin({}, {}, {"num_gpus": 2, "servers": servers}, cluster=two)
-    for job, gpu in (0, 0), (1, 2):
-        episode.apply(Start(job, Placement((gpu,))))
-    assert room(episode, [2]).grant(Request(2, [Shape(2, servers)])) == granted
-
-
-def test_a_job_takes_its_own_gpus_then_free_ones_then_those_of_the_last_job() -> None:
-    """A holds 0, B 1, C 2 and 3 is free. Of A, C, B in order, A of 3 takes 0, 3 and B's; C keeps its own."""
-    episode = begin({}, {}, {})
-    for job in range(3):
-        episode.apply(Start(job, Placement((job,))))
-    here = room(episode, [0, 2, 1], {job: Shape(1, 0) for job in range(3)})
-    assert here.grant(Request(0, [Shape(3, 0)])) == Grant(Shape(3, 0), (0, 1, 3))
-    assert here.grant(Request(2, [Shape(1, 0)])) == (kept := Grant(Shape(1, 0), (2,)))
-    assert here.grant(Request(1, [Shape(1, 0)])) is None
-    assert not here.changes(2, kept)
-    assert here.changes(0, Grant(Shape(3, 0), (0, 1, 3)))
-
-
-def test_servers_have_their_cores() -> None:
-    """16 cores, 4 GPUs: 12 beyond one a GPU. A of one worker takes 1 + 2 x 5; 2 are left: B has no server there."""
-    episode = begin({"servers": 2}, {"servers": 1}, cluster=Cluster("few", (4,), (16.0,), (16,)))
-    here = room(episode, [0, 1])
-    assert here.grant(Request(0, [Shape(1, 2)]))
-    assert here.grant(Request(1, [Shape(1, 1)])) is None
-
-
-def test_servers_apart_have_gpus_and_no_cores() -> None:
-    """14 cores, 10 beyond one a GPU: enough for the servers of one of the jobs."""
-    episode = begin({"servers": 2}, {"servers": 2}, cluster=Cluster("few", (4,), (16.0,), (14,)))
-    on_cores, apart = Request(0, [Shape(1, 2)]), Request(0, [Shape(1, 2, apart=True)])
-    for first, gpus, both in (on_cores, 1, False), (apart, 3, True):
-        here = room(episode, [0, 1])
-        granted = here.grant(first)
-        assert granted is not None
-        assert len(granted.gpus) == gpus
-        assert (here.grant(Request(1, [Shape(1, 2)])) is not None) == both
 
 
 # AITurbo.
@@ -177,24 +117,63 @@ def test_the_adjusted_jobs_can_be_selected(choices: dict[str, Any], grows: bool)
         assert bool(until(policy, episode, 300)) == grows
 
 
-def test_votes_are_positions_and_a_missing_vote_is_filled_with_the_other() -> None:
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ({"borda": True, "queues": False}, [3, 0, 1, 2]),
+        ({"borda": False, "queues": False}, [3, 2, 1, 0]),
+        ({"borda": False, "queues": True}, [3, 0, 1, 2]),
+    ],
+)
+def test_votes_are_positions_and_a_missing_vote_is_filled_with_the_other(
+    monkeypatch: pytest.MonkeyPatch, kind: dict[str, bool], expected: list[int]
+) -> None:
     """Service attained: A 1,000, B 500, C 150, D 0, so positions 3, 2, 1, 0. Benefit: A before C, so 0 and 3.
 
     Points: A 3 + 0, B 2 + 2, C 1 + 3, D 0 + 0; B comes before C, who has as many, since it arrived before it. Without
     Borda A 6, B 4, C 2. With feedback queues, of which the second begins at 2 for four jobs, D comes first.
     """
-    jobs = SimpleNamespace(gpu_seconds=np.array([100, 0, 10, 0]), core_seconds=np.array([0, 500, 50, 0]))
-    now: Any = SimpleNamespace(jobs=jobs)
-    kinds: list[dict[str, Any]] = [{}, {"borda": False}, {"borda": False, "queues": True}]
-    policies = [AiturboByHand(**kind) for kind in kinds]
-    for policy in policies:
-        policy._benefit = np.array([9.0, np.nan, 5.0, np.nan])
-    found = [policy._order(now, np.arange(4)).tolist() for policy in policies]
-    assert found == [[3, 0, 1, 2], [3, 2, 1, 0], [3, 0, 1, 2]]
+    monkeypatch.setattr(aiturbo, "attained_service", lambda _, job: (1000.0, 500.0, 150.0, 0.0)[job])
+    monkeypatch.setattr(aiturbo, "places_of", plain(aiturbo.places_of))
+    benefit = np.array([9.0, np.nan, 5.0, np.nan])
+    memory = SimpleNamespace(num_order=4, order=np.arange(4), benefit=benefit, **kind)
+    plain(aiturbo.order_by_votes)(None, memory)
+    assert memory.order.tolist() == expected
+
+
+def plain(function: Any) -> Any:
+    """Return a compiled function as it is in Python."""
+    return getattr(function, "py_func", function)
 
 
 def test_of_equal_values_the_first_comes_first() -> None:
-    assert rank(np.array([5.0, 1.0, 5.0, 0.0])).tolist() == [2, 1, 3, 0]
+    assert plain(aiturbo.places_of)(np.array([5.0, 1.0, 5.0, 0.0])).tolist() == [2, 1, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("apart", "cores", "starts"), [(False, 16, [0]), (False, 14, [0]), (True, 14, [0, 1])]
+)
+def test_servers_have_cores_or_gpus(apart: bool, cores: int, starts: list[int]) -> None:
+    """Of 4 GPUs each keeps a core; A and B, of a worker, have two servers each of 5 cores, or of a GPU each.
+
+    With GPUs of their own A and B would have six GPUs, so that B has a server less.
+    """
+    few = Cluster("few", (4,), (16.0,), (cores,))
+    servers = 1 if apart else 2
+    episode = begin(UNSURE | {"servers": servers}, UNSURE | {"servers": servers}, cluster=few)
+    made = moves(Aiturbo(servers_on_gpus=apart), episode)
+    assert [action.job for action in made] == starts
+    assert [len(action.placement.gpus) for action in made] == [1 + servers * apart] * len(starts)
+
+
+@pytest.mark.parametrize(("servers", "gpus"), [(1, [(1, 3)]), (0, [])])
+def test_a_job_with_servers_is_spread_if_it_fits_on_no_node(servers: int, gpus: list[Any]) -> None:
+    """A and B hold a GPU of each node; without servers a gang that a node could hold waits for one."""
+    two = Cluster("two", (2, 2), (16.0, 16.0), (32, 32))
+    episode = begin(UNSURE, UNSURE, UNSURE | {"num_gpus": 2, "servers": servers}, cluster=two)
+    for job, gpu in (0, 0), (1, 2):
+        episode.apply(Start(job, Placement((gpu,))))
+    assert [action.placement.gpus for action in moves(Aiturbo(), episode)] == gpus
 
 
 @pytest.mark.parametrize(("slowdown", "starts"), [(5.0, True), (8.0, False), (0.0, False)])

@@ -15,7 +15,7 @@ from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
 from gpu_cluster_gym.simulator.priority_rounds import PriorityRounds, Requests, requests_by
-from gpu_cluster_gym.simulator.search import grants, queued_or_running
+from gpu_cluster_gym.simulator.search import queued_or_running
 from gpu_cluster_gym.simulator.view import View
 from tests.policies.test_baselines import jobs, named
 
@@ -35,15 +35,20 @@ def started(work: np.ndarray, cluster: Cluster, held: Sequence[tuple[int, ...]],
     return episode
 
 
-def granted(episode: Episode, order: Sequence[int], pausing: bool = True) -> list[Action]:
-    """Return the moves of this instant for jobs in this order, having made them."""
+def granted(episode: Episode, order: Sequence[int]) -> list[Action]:
+    """Return the moves of a round at this instant for jobs in this order, having made them."""
+    rounds = PriorityRounds(lambda view: requests(view, order))
     made: list[Action] = []
-    jobs = np.array(order)
-    for move in grants(episode.view, jobs, episode.view.jobs.num_gpus[jobs], pausing=pausing):
+    while not isinstance(move := rounds(episode.view), Wait):
         episode.apply(move)
         made.append(move)
     assert legality.check(episode.states, 0, episode.jobs) == 0
     return made
+
+
+def requests(view: View, order: Sequence[int]) -> Requests:
+    jobs = np.array(order)
+    return Requests(jobs, view.jobs.num_gpus[jobs])
 
 
 def paused(moves: Sequence[Action]) -> list[int]:
@@ -96,8 +101,14 @@ def test_no_other_job_is_paused_while_pauses_in_flight_suffice() -> None:
 
 
 def test_no_job_is_paused_between_rounds() -> None:
+    """B comes at 100, before A in the order only after 150: A is paused in the next round, 240 s after B came."""
     episode = started(jobs((0, 4, 1000), (100, 1, 10)), NODE, [(0, 1, 2, 3)])
-    assert granted(episode, [B, A], pausing=False) == []
+    rounds = PriorityRounds(lambda view: requests(view, [A, B] if view.now < 150 else [B, A]))
+    while not isinstance(move := rounds(episode.view), Preempt):
+        episode.apply(move)
+        if isinstance(move, Wait):
+            episode.advance()
+    assert (episode.view.now, move.job) == (340, A)
 
 
 def test_whole_nodes_are_cleared_for_a_gang_beyond_one() -> None:

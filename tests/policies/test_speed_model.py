@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from gpu_cluster_gym.simulator.cluster import Cluster
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.speed_model import NUM_TERMS, Speeds, fit, seconds
-from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.simulator.speed_model import NUM_TERMS, fit, seconds
 from tests.policies.test_elastic_policies import begin
 
 SHAPES = st.tuples(st.integers(1, 64), st.integers(0, 10), st.integers(0, 1))
@@ -58,29 +57,6 @@ def test_it_foretells_the_simulators_jobs_within_the_profilers_error(servers: in
         shapes = np.array([(w, p, z) for w in range(1, 9) for p in counts for z in (0, 1)])
         true_s = np.empty(len(shapes))
         calls.iterations(episode.states, 0, episode.jobs, 0, shapes, true_s)
-        fitted = Speeds().of(episode.view, np.array([0]))[0]
+        fitted = fit(episode.view.profile(0))
         errors.append(np.abs(seconds(fitted, *shapes.T) / true_s - 1).mean())
     assert np.mean(errors) < 0.05
-
-
-def test_each_job_is_profiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    view, asked_for = begin({}, {}).view, list[int]()
-    profile = View.profile
-
-    def watched(self: View, job: int) -> np.ndarray:
-        asked_for.append(job)
-        return profile(self, job)
-
-    monkeypatch.setattr(View, "profile", watched)
-    speeds = Speeds()
-    for _ in range(3):
-        speeds.of(view, np.array([1, 0]))
-        speeds.table(view, 0)
-    assert asked_for == [1, 0]
-
-
-def test_its_predictions_are_those_of_its_table() -> None:
-    view, speeds = begin({"servers": 1, "sync_gb": 0.1}).view, Speeds()
-    table = speeds.table(view, 0)
-    assert table[0][1] == np.inf
-    assert table[3][2] == pytest.approx(float(seconds(speeds.of(view, np.array([0]))[0], 3, 2, 0)))

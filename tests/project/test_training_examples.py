@@ -148,9 +148,39 @@ def test_side_by_side_in_three_ways_is_the_same(
     assert not np.array_equal(shown[0], module.play("batch", 19)), "steps matter"
 
 
+@pytest.mark.usefixtures("chosen")
+def test_a_search_of_options_is_stored_continued_and_pruned() -> None:
+    optuna = pytest.importorskip("optuna", reason="optional: pip install optuna")
+    module = import_module("docs.examples.train.optuna_search")
+    training = replace(
+        module.TRAINING,
+        total_timesteps=64,
+        num_envs=4,
+        n_steps=8,
+        validate_every=32,
+        windows=1,
+        validation_windows=1,
+    )
+    scenario = replace(named("mixed"), jobs=12, all_windows=True)
+    ratios = []
+    for _ in range(2):
+        study = optuna.create_study(storage=module.STORAGE, study_name="quick", load_if_exists=True)
+        study.optimize(lambda trial: module.trained(trial, scenario, training), 1)
+        ratios.append(study.trials[-1].value)
+    assert [each.number for each in study.trials] == [0, 1]
+    assert study.best_value == min(ratios) > 0
+    assert set(study.best_params) <= set(vars(training))
+    assert set(study.trials[0].intermediate_values) == {32, 64}
+    assert Path("runs/optuna-quick-1/best").is_dir()
+    strict = optuna.create_study(pruner=optuna.pruners.ThresholdPruner(upper=0.0), study_name="strict")
+    strict.optimize(lambda trial: module.trained(trial, scenario, training), 1)
+    assert strict.trials[0].state == optuna.trial.TrialState.PRUNED
+    assert set(strict.trials[0].intermediate_values) == {32}
+
+
 def test_examples_are_short_and_on_the_page() -> None:
     names = {path.stem for path in FOLDER.glob("*.py")}
-    assert names == {*LEARN, "vectors", "slots"}
+    assert names == {*LEARN, "vectors", "slots", "optuna_search"}
     text = PAGE.read_text(encoding="utf-8")
     assert {name for name in names if f"docs/examples/train/{name}.py" not in text} == set()
     for name in names:

@@ -97,7 +97,10 @@ def go_on(episode: Episode, ask: Callable[[], Action], instants: int) -> None:
 
 
 @WAYS
-@pytest.mark.parametrize("name", ["srtf", "random", "coda", "xonar", "union"])
+@pytest.mark.parametrize(
+    "name",
+    ["srtf", "random", "aiturbo", "coda", "gavel", "optimus", "tiresias", "union", "lookahead", "xonar"],
+)
 def test_a_copied_episode_ends_identically(
     name: str, duplicate: Callable[[Any], Any], tmp_path: Path
 ) -> None:

@@ -1,6 +1,5 @@
 """Look-ahead makes the move with the best rollouts, from observable information alone, or else its rule's move."""
 
-import copy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,8 +13,8 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
 from gpu_cluster_gym.simulator.kernel.union import decide
-from gpu_cluster_gym.simulator.look_ahead_policy import Labels, LookAhead, label, run_with_memory
-from gpu_cluster_gym.simulator.policy import Policy, Wait
+from gpu_cluster_gym.simulator.look_ahead_policy import Labels, LookAhead, label
+from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.simulator.rule_policy import Choose, Offsets, Rule, Steered, memory_of
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
 from tests.cases import hidden_fields, tiny
@@ -164,27 +163,6 @@ def test_it_starts_the_short_job_that_its_rule_would_delay() -> None:
         1100,
         1700,
     ]  # the advantage is 400 s, less the discount
-
-
-def test_a_copy_of_an_episode_continues_identically() -> None:
-    episode = window().episode()
-    for _ in range(40):
-        episode.advance()
-        while not isinstance(action := QUICK(episode.view), Wait):
-            episode.apply(action)
-        episode.apply(action)
-    other = copy.deepcopy(episode)
-    assert ends(run(QUICK, other, step_by_step=True)) == ends(run(QUICK, episode, step_by_step=True))
-
-
-def test_it_counts_comparisons_and_deviations() -> None:
-    episode = window().episode()
-    memory = memory_of(Rule(), episode.states, episode.jobs, episode.histories, 2)
-    assert run_with_memory(QUICK, episode.states, episode.jobs, memory)
-    counted = memory[0]
-    assert 0 < counted.deviations.sum() <= counted.num_compared
-    assert counted.num_rollouts >= 2 * QUICK.screening * counted.num_compared
-    assert counted.deviations[0] + counted.deviations[5] < counted.deviations.sum()
 
 
 def steered(choose: Choose = lambda load: np.array([load.sum() % 2 - 1, 0.5])) -> Steered:

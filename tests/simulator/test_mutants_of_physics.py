@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpu_cluster_gym.simulator import kernel
-from gpu_cluster_gym.simulator.kernel.cluster import actions, events, holding, machines, progress, speed
+from gpu_cluster_gym.simulator.kernel.cluster import actions, holding, machines, outages, progress, speed
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, LOADING, MAX_SHARE, NOBODY, RUNNING
 from tests.cases.mixed_jobs import Whims
 from tests.cases.uncompiled import with_the_compiler_off
@@ -50,8 +50,8 @@ def every_shape_requests_the_same_cores(jobs, job, count, workers, servers, soun
     return jobs[job].cores_each if count else sound(jobs, job, count, workers, servers)
 
 
-@instead_of(events.first_on)
-def workers_on_cores_outlive_their_node(s, node, sound=events.first_on):
+@instead_of(outages.first_on)
+def workers_on_cores_outlive_their_node(s, node, sound=outages.first_on):
     kept = s.node_of.copy()
     s.node_of[s.workers > 0] = NOBODY
     job = sound(s, node)

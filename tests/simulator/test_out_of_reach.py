@@ -36,7 +36,7 @@ class Asking:
     def __call__(self, view: View) -> Action:
         try:
             self.does(view)
-        except (AttributeError, TypeError, ValueError, RuntimeError):
+        except (AttributeError, TypeError, ValueError, IndexError, RuntimeError):
             self.refused += 1
         action: Action = self.policy(view)
         return action
@@ -181,7 +181,33 @@ def by_strides(view: View) -> None:
     np.lib.stride_tricks.as_strided(owner, shape=(len(owner) // 4,), strides=(32,))[:] = 0.0
 
 
-WRITING = (by_its_lender, by_an_object_of_ones_own, by_its_owner, by_strides)
+def by_base(view: View) -> None:
+    view.jobs.submit_s.base["duration_s"][:] = 1.0  # type: ignore[index]
+
+
+def by_flag(view: View) -> None:
+    estimates = view.jobs.load_s
+    estimates.flags.writeable = True
+    estimates[:] = 0.0
+
+
+def by_memoryview(view: View) -> None:
+    memoryview(view.gpus.free_memory_gib).obj[:] = 1e9  # type: ignore[index]
+
+
+def by_private_names(view: View) -> None:
+    view._states["clock"] = 1e9  # type: ignore[attr-defined]
+
+
+def by_readings(view: View) -> None:
+    view.jobs.remaining_s[:] = 0.0
+    view.jobs.attained_s[:] = 1e9
+
+
+WRITING = (
+    *(by_its_lender, by_an_object_of_ones_own, by_its_owner, by_strides),
+    *(by_base, by_flag, by_memoryview, by_private_names, by_readings),
+)
 
 
 @pytest.mark.parametrize("way", WRITING, ids=lambda way: way.__name__)

@@ -104,7 +104,7 @@ def test_the_format_that_was_found_is_printed(tmp_path: Path) -> None:
 
 
 def test_a_format_without_a_generator_asks_for_a_file() -> None:
-    for name in ("slurm", "swf", "helios"):
+    for name in ("slurm", "swf", "openb"):
         with pytest.raises(traces.TraceError, match=r"--trace-file FILE\), since it has no generator"):
             traces.load(name, seed=0)
 

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.traces import philly
-from tests.cases.bad_input import BAD_LOG, BAD_MACHINES, JOB, Bad
+from tests.cases.bad_input import BAD_LOG, JOB, Bad
 
 
 def read(folder: Path, *jobs: dict[str, Any]) -> pd.DataFrame:
@@ -139,33 +138,3 @@ def test_the_sample_of_the_original_schema_is_read(shared_data: Path) -> None:
     table = traces.load("philly", shared_data / "samples" / "philly" / "cluster_job_log", seed=0)
     assert table["num_gpus"].tolist() == [1, 16, 1]
     assert table["duration_s"].tolist() == [3600, 74 + 7200, 150]
-
-
-# The machines
-
-
-def test_a_machine_list_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "cluster_machine_list"
-    file.write_text("machineId, number of GPUs, single GPU mem\nm1,2, 12GB\nm2,8, 24GB\n")
-    assert philly.machine_list(file).to_dict("records") == [
-        {"machine_id": "m1", "num_gpus": 2, "gpu_memory_gib": 12.0},
-        {"machine_id": "m2", "num_gpus": 8, "gpu_memory_gib": 24.0},
-    ]
-
-
-def test_both_lists_of_the_552_machines_are_read(shared_data: Path) -> None:
-    published = philly.machine_list(shared_data / "philly" / "cluster_machine_list.csv")
-    revised = philly.machine_list(shared_data / "philly" / "revised_machine_list.csv")
-    assert (len(published), published["num_gpus"].sum()) == (552, 2_490)
-    assert (len(revised), revised["num_gpus"].sum()) == (552, 3_205)
-    assert "gpu_memory_gib" not in revised
-
-
-@pytest.mark.parametrize("bad", BAD_MACHINES, ids=lambda bad: bad.case)
-def test_a_bad_machine_list_is_named_with_its_line_and_column(tmp_path: Path, bad: Bad) -> None:
-    file = tmp_path / bad.name
-    file.write_bytes(bad.content)
-    with pytest.raises(traces.TraceError) as caught:
-        philly.machine_list(file)
-    assert (caught.value.line, caught.value.column) == (bad.line, bad.column)
-    assert bad.word in str(caught.value)

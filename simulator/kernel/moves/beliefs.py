@@ -14,9 +14,9 @@ import math
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.events import find_next
 from gpu_cluster_gym.simulator.kernel.cluster.layout import CHARGED, DONE, DOWN, MODULUS, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import note_change_around
+from gpu_cluster_gym.simulator.kernel.cluster.outages import find_next
 from gpu_cluster_gym.simulator.kernel.cluster.placement import largest_node
 from gpu_cluster_gym.simulator.kernel.cluster.progress import plan
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now, estimate_now

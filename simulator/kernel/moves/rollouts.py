@@ -139,19 +139,16 @@ def evaluate_moves(s, v, buffers, first, count, options):
 
     first: index of the first future, which determines its seed.
     """
-    m = buffers.memory[POLICY]
     for draw in range(first, first + count):
         seed = mixed(mixed(int(s.instant) & WORD) ^ draw)
         start_future(s.num_arrived, buffers, seed, options.contention)
         own = rollout_cost(v, buffers, v.own, options.tau_s)
-        m.num_rollouts += 1
         for k in range(v.num):
             if v.is_evaluated[k]:
                 advantage = own - rollout_cost(v, buffers, k, options.tau_s)
                 v.num_futures[k] += 1
                 v.advantage_sum[k] += advantage
                 v.advantage_squares[k] += advantage * advantage
-                m.num_rollouts += 1
 
 
 @compiled
@@ -254,10 +251,8 @@ def compare_moves(s, jobs, m, v, buffers, options):
     best = v.own
     if v.num > 1:
         best = find_best(s, v, buffers, options)
-        m.num_compared += 1
     if best != v.own:
         m.num_rounds += 1
-        m.deviations[v.kind[best]] += 1
     elif v.kind[best] == WAIT:
         return False
     v.waits = 0

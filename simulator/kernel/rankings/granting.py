@@ -17,10 +17,8 @@ from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked, cores_of
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_be_displaced_for, most_gpus
 from gpu_cluster_gym.simulator.kernel.rankings.room import Pool, find_room, holding_nodes, is_offered
 
-# Result of a search: no further start; a start on free GPUs; a start that pauses victims or awaits pauses in flight.
-NOTHING, PLACED, MADE = range(3)
-# State of a pass: position in the order, last result, its GPUs, its victims, number of hopeless requests.
-AT, FOUND, GPUS, VICTIMS, HOPELESS = range(5)
+# State of a pass: position in the order, GPUs and victims of the last start found, number of hopeless requests.
+AT, GPUS, VICTIMS, HOPELESS = range(4)
 
 
 @compiled
@@ -42,12 +40,6 @@ def note_who_runs(s, jobs, order, runs, pausing):
     for k in range(len(order)):
         job = order[k]
         runs[k] = pausing and may_pause(s, job) and jobs[job].num_gpus > 0 and is_alone(s, job)
-
-
-@entry
-def begin_pass(states, e, jobs, order, runs, pausing):
-    """Record which jobs of an order may be paused; see `note_who_runs`."""
-    note_who_runs(states[e], jobs, order, runs, pausing)
 
 
 @compiled
@@ -125,16 +117,6 @@ def make_room(s, jobs, job, gpus, after, able):
     return count
 
 
-@entry
-def room_before(states, e, jobs, job, after, able):
-    """Find GPUs for a job on some nodes with the fewest pauses; return the number of jobs to pause, -1 for no solution.
-
-    after: jobs that may be paused, the last of them first. The results are written to the record.
-    """
-    s = states[e]
-    return make_room(s, jobs, job, jobs[job].num_gpus, after, able & holding_nodes(s, jobs, job))
-
-
 @compiled
 def why_no_start_there(s, jobs, job, gpus):
     """Return 0 if a job may start on the first elements of `gpus`; GPUs beyond one per worker are for servers."""
@@ -166,7 +148,16 @@ def running_after(order, runs, at):
 
 @allocating
 def find_grant(s, jobs, order, wanted, runs, hopeless, progress):
-    """Find the next start of a pass and its victims; see `next_grant`."""
+    """Find the next start of a pass and the jobs to pause for it; return the job, or NOBODY at the end of the pass.
+
+    order: jobs in order.
+    wanted: number of GPUs for each.
+    runs: whether each may be paused.
+    hopeless: scratch, (jobs, 3).
+    progress: state of the pass and its last result.
+
+    The moves must be made before the next call.
+    """
     while progress[AT] < len(order):
         at = progress[AT]
         job, gpus = order[at], wanted[at]
@@ -178,35 +169,18 @@ def find_grant(s, jobs, order, wanted, runs, hopeless, progress):
             continue
         progress[GPUS], progress[VICTIMS] = gpus, 0
         if place_on(s, jobs, job, gpus):
-            progress[FOUND] = PLACED
             return job
         count = make_room(s, jobs, job, gpus, running_after(order, runs, at), holding_nodes(s, jobs, job))
         # All GPUs are free or will be after pauses in flight, but the job may not reserve them yet.
         is_too_early = count == 0 and why_no_start_there(s, jobs, job, gpus) > 0
         if count >= 0 and not is_too_early:
-            progress[FOUND], progress[VICTIMS] = MADE, count
+            progress[VICTIMS] = count
             drop_victims(s, order, runs, count)
             return job
         for k in range(3):
             hopeless[progress[HOPELESS], k] = asked[k]
         progress[HOPELESS] += 1
-    progress[FOUND] = NOTHING
     return NOBODY
-
-
-@entry
-def next_grant(states, e, jobs, order, wanted, runs, hopeless, progress):
-    """Find the next start of a pass and the jobs to pause for it; return the job, or NOBODY at the end of the pass.
-
-    order: jobs in order.
-    wanted: number of GPUs for each.
-    runs: whether each may be paused.
-    hopeless: scratch, (jobs, 3).
-    progress: state of the pass and its last result.
-
-    The actions must be carried out before the next call.
-    """
-    return find_grant(states[e], jobs, order, wanted, runs, hopeless, progress)
 
 
 @compiled

@@ -44,7 +44,7 @@ FIELDS: Fields = (
     # scratch of the pass over the order
     ("runs", "i1", ("jobs",)),  # whether each may be paused
     ("hopeless", "f8", ("jobs", 3)),
-    ("progress", "i8", (5,)),
+    ("progress", "i8", (4,)),
     ("victims", "i4", ("gpus",)),
     # the order, and which jobs hold GPUs: at the last round, and now
     ("num_settled", "i8"),

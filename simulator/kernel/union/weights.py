@@ -172,9 +172,6 @@ MEMORY_FIELDS: Fields = (
     ("num_rounds", "i8"),  # deviations at this instant
     ("num_events", "i8"),  # events by the time of the last comparison
     ("compared_at", "f8"),  # s; time of the last comparison
-    ("num_compared", "i8"),
-    ("num_rollouts", "i8"),
-    ("deviations", "i8", (6,)),  # by kind of move, the first of `move_list.KINDS`
     # cached keys of queued jobs
     ("cached_start", "i8", ("jobs",)),  # 1 + the last start before `left_s` and `key` were cached
     ("cached_version", "i8", ("jobs",)),  # version of the batch

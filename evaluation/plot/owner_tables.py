@@ -1,0 +1,85 @@
+"""Tables of users, virtual clusters and tenants for a paper: CSV with all figures, LaTeX with waits and slowdowns."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from gpu_cluster_gym.evaluation.metrics import OWNERS
+from gpu_cluster_gym.evaluation.plot.run_tables import Run
+from gpu_cluster_gym.evaluation.plot.style import unit_of
+from gpu_cluster_gym.evaluation.tenants import by_owner
+
+WORDS = {"user": "User", "vc": "Virtual cluster", "tenant": "Tenant"}
+MAX_ROWS = 20
+"""Owners in LaTeX: those that hold most GPU time under the first policy."""
+_SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def known(run: Run) -> list[str]:
+    """Return the kinds of owners that a run has."""
+    return [] if run.owners is None else [name for name in OWNERS if name in run.owners]
+
+
+def write(run: Run, column: str, place: Path) -> list[Path]:
+    """Write the table of one kind of owners as CSV and as LaTeX; return the files.
+
+    ValueError where the run does not have that kind.
+    """
+    if column not in known(run):
+        has = f"it has {', '.join(known(run))}" if known(run) else "its trace names no owners of jobs"
+        raise ValueError(f"{run.folder} has no column {column}: {has}")
+    assert run.owners is not None
+    found = by_owner(run.jobs, run.owners, column)
+    files = [place / f"by_{column}.{kind}" for kind in ("csv", "tex")]
+    found.to_csv(files[0], index=False)
+    files[1].write_text(latex(found, column), encoding="utf-8")
+    return files
+
+
+def latex(found: pd.DataFrame, column: str) -> str:
+    """Return a table for the LaTeX package booktabs, a row per owner: jobs, GPU-hours, wait and slowdown by policy.
+
+    found: as `by_owner` returns it. All waits are in one unit, the largest that their median has.
+    """
+    policies = list(dict.fromkeys(found["policy"]))
+    own = {policy: found[found["policy"] == policy].set_index(column) for policy in policies}
+    first = own[policies[0]].sort_values("gpu_hours", ascending=False, kind="stable")
+    unit, seconds = unit_of(max(float(found["mean_wait_s"].median()), 1.0))
+    heads = [f"\\multicolumn{{2}}{{c}}{{{escaped(policy)}}}" for policy in policies]
+    rules = [f"\\cmidrule(lr){{{2 * place + 4}-{2 * place + 5}}}" for place in range(len(policies))]
+    lines = [
+        "% \\usepackage{booktabs}",
+        "% Means over the windows in which the owner has jobs. Slowdown counts run times below 10 s as 10 s.",
+        "% GPU-hours are those held under the first policy.",
+        f"\\begin{{tabular}}{{lrr{'rr' * len(policies)}}}",
+        "\\toprule",
+        f" & & & {' & '.join(heads)} \\\\",
+        "".join(rules),
+        f"{WORDS[column]} & Jobs & GPU-h{f' & Wait, {unit} & Slowdown' * len(policies)} \\\\",
+        "\\midrule",
+    ]
+    for owner in first.index[:MAX_ROWS]:
+        cells = [
+            escaped(str(owner)),
+            f"{first.loc[owner, 'jobs']:,.1f}".removesuffix(".0"),
+            f"{first.loc[owner, 'gpu_hours']:,.1f}",
+        ]
+        for each in own.values():
+            cells += [
+                f"{each.loc[owner, 'mean_wait_s'] / seconds:,.2f}",
+                f"{each.loc[owner, 'mean_slowdown']:,.2f}",
+            ]
+        lines.append(f"{' & '.join(cells)} \\\\")
+    lines += ["\\bottomrule", "\\end{tabular}"]
+    if (more := len(first) - MAX_ROWS) > 0:
+        lines.append(f"% {more:,} further rows with less GPU time: by_{column}.csv")
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return a text with LaTeX's special characters escaped."""
+    return "".join(_SPECIAL.get(character, character) for character in text)

@@ -1,0 +1,88 @@
+"""Tables of users and virtual clusters come from the run folder, as CSV and as LaTeX."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from gpu_cluster_gym import evaluate
+from gpu_cluster_gym.evaluation.plot import __main__ as plot
+from gpu_cluster_gym.evaluation.plot import owner_tables, run_tables
+
+ROWS = "job_id,submit_s,num_gpus,duration_s,user,vc\n"
+JOBS = ROWS + "a,0,8,600,ann,m_1\nb,1,8,600,bob,m_1\nc,2,4,1200,NA,m_1\nd,3,8,600,ann,x&y\n"
+
+
+def ran(place: Path, jobs: str = JOBS) -> Path:
+    """Return the run folder of FIFO and SJF on one node of eight GPUs."""
+    (place / "jobs.csv").write_text(jobs)
+    flags = f"--trace-file {place / 'jobs.csv'} --cluster 1x8 --physics none --full-trace --no-floors"
+    assert evaluate.main(["--policy", "fifo_strict", "sjf", *flags.split(), "--out", str(place / "run")]) == 0
+    return place / "run"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return ran(tmp_path_factory.mktemp("owners"))
+
+
+def test_means_are_over_each_users_jobs(folder: Path, tmp_path: Path) -> None:
+    """Strict FIFO runs a, b, c and d one after another: ann waits for 0 and 2,397 s."""
+    assert plot.main([str(folder), "--table", "user", "vc", "--out", str(tmp_path)]) == 0
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "by_user.csv",
+        "by_user.tex",
+        "by_vc.csv",
+        "by_vc.tex",
+    ]
+    found = pd.read_csv(tmp_path / "by_user.csv", keep_default_na=False)
+    fifo = found[found["policy"] == "fifo_strict"].set_index("user")
+    assert fifo.index.tolist() == ["ann", "bob", "NA"]
+    assert fifo["jobs"].tolist() == [2, 1, 1]
+    assert fifo["gpu_hours"].tolist() == pytest.approx([8 * 1200 / 3600, 8 * 600 / 3600, 4 * 1200 / 3600])
+    assert fifo["mean_wait_s"].tolist() == pytest.approx([(0 + 2397) / 2, 599, 1198])
+    assert fifo.loc["ann", "mean_slowdown"] == pytest.approx((1 + 2997 / 600) / 2)
+
+
+def test_latex_has_a_row_per_owner_and_escapes(folder: Path, tmp_path: Path) -> None:
+    plot.main([str(folder), "--table", "vc", "--out", str(tmp_path)])
+    text = (tmp_path / "by_vc.tex").read_text()
+    rows = re.findall(r"^(?!%)(.*) \\\\$", text, re.MULTILINE)
+    spec = re.search(r"begin\{tabular\}\{(\w+)\}", text)
+    assert spec is not None
+    assert {len(re.split(r"(?<!\\) & ", row)) for row in rows[1:]} == {len(spec[1])}
+    assert rows[0].count("multicolumn{2}") == 2
+    assert "fifo\\_strict" in rows[0]
+    assert [row.split(" & ")[0] for row in rows[2:]] == ["m\\_1", "x\\&y"]
+    assert "Wait, minutes" in rows[1]
+    assert owner_tables.escaped("a~b^c\\") == r"a\textasciitilde{}b\textasciicircum{}c\textbackslash{}"
+
+
+def test_latex_has_those_with_most_gpu_time(tmp_path: Path) -> None:
+    lines = [f"j{k},{k},1,{60 * (k + 1)},user{k},v" for k in range(25)]
+    run = run_tables.read(ran(tmp_path, ROWS + "\n".join(lines) + "\n"))
+    owner_tables.write(run, "user", tmp_path)
+    text = (tmp_path / "by_user.tex").read_text()
+    shown = re.findall(r"^(user\d+) &", text, re.MULTILINE)
+    assert shown == [f"user{k}" for k in range(24, 4, -1)]
+    assert text.endswith("% 5 further rows with less GPU time: by_user.csv\n")
+    assert len(pd.read_csv(tmp_path / "by_user.csv")) == 50
+
+
+def test_a_plot_writes_all_tables_and_a_picture_alone_none(folder: Path, tmp_path: Path) -> None:
+    plot.main([str(folder), "--out", str(tmp_path / "all"), "--kind", "png"])
+    assert {"by_user.tex", "by_vc.csv", "cdf.png"} <= {each.name for each in (tmp_path / "all").iterdir()}
+    plot.main([str(folder), "--out", str(tmp_path / "one"), "--kind", "png", "--picture", "cdf"])
+    assert [each.name for each in (tmp_path / "one").iterdir()] == ["cdf.png"]
+
+
+def test_a_kind_of_owners_that_the_trace_lacks_is_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plot.main([str(folder), "--table", "tenant", "--out", str(tmp_path)]) == 2
+    assert "has no column tenant: it has user, vc" in capsys.readouterr().err
+    without = ran(tmp_path, "job_id,submit_s,num_gpus,duration_s\na,0,8,600\n")
+    assert not (without / "owners.csv").exists()
+    assert plot.main([str(without), "--table", "user"]) == 2
+    assert "its trace names no owners of jobs" in capsys.readouterr().err
