@@ -7,6 +7,12 @@ after which no time passes looks better than waiting, so the actor rests during 
 Jobs that arrive in a step cost the same whatever the action was, and they are most of the noise of a return. The value
 is a sum over jobs, so that the part of jobs which have just arrived can be left out of the step's advantage: a control
 variate like the input-dependent baselines of Mao et al. (ICLR 2019), from one copy of the arrivals instead of several.
+
+By the job-seconds alone, a job that ends after several time constants saves nothing by running, so that agents leave
+GPUs idle. Two changes of the reward let each second of progress save something at once. Progress itself can cost less:
+without it, the rest of the job-seconds is the time that jobs wait, pause and load. And a job can cost only the share of
+its run time that is left, which saves most on short jobs: fractional flow time, a proxy of flow time that analyses of
+schedulers use (Becchetti et al. 2006, "Online weighted flow time and deadline scheduling").
 """
 
 from typing import Any
@@ -15,16 +21,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import RolloutBuffer
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env import VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
 
 from gpu_cluster_gym.agents.networks import ScoringPolicy
 from gpu_cluster_gym.agents.ppo import TwoPhases
 from gpu_cluster_gym.agents.set_network import SetNetwork
+from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
+from gpu_cluster_gym.envs.env import PlainBatch
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, FUTURE, RUNNING
 
 JOBS = 16.0
 """Jobs whose cost over one time constant is 1, so that values are of the order of 1."""
+
+
+TAIL = 3.0
+"""Advantages are cut at so many times their mean absolute value: the few steps in which a burst of jobs arrives have up
+to a hundred times as much, and would drown the others."""
 
 
 class TimedBuffer(RolloutBuffer):
@@ -51,7 +66,7 @@ class TimedBuffer(RolloutBuffer):
 
         delta_t = r_t + g_t (V_t+1 - N_t+1) - V_t and A_t = delta_t + lambda g_t A_t+1, where g_t is
         exp(-elapsed_t / tau), or 0 where the episode ended. N_t+1 is the part of V_t+1 of jobs that arrived in step t;
-        it is unknown, and left in, in the last step.
+        it is unknown, and left in, in the last step. Outliers are cut at `TAIL`; returns are of the whole advantages.
         """
         ended = np.vstack([self.episode_starts[1:], dones])
         factors = np.exp(-self.elapsed_s / self.tau_s) * (1.0 - ended)
@@ -62,6 +77,8 @@ class TimedBuffer(RolloutBuffer):
             advantage = deltas[step] + self.gae_lambda * factors[step] * advantage
             self.advantages[step] = advantage
         self.returns = self.advantages + self.values
+        size = TAIL * np.abs(self.advantages).mean()
+        self.advantages = np.clip(self.advantages, -size, size)
 
     def _value_of_arrivals(self) -> NDArray[np.float32]:
         """Return the part of the next values that is of jobs which arrived in the step: (steps, environments)."""
@@ -75,6 +92,8 @@ class TimedBuffer(RolloutBuffer):
 
 class TimedPPO(TwoPhases):
     """PPO of Stable-Baselines3 on a `TimedBuffer`, whose actor learns after the first rollouts.
+
+    Gradients of actor and critic are clipped apart, so that a large error of the critic does not stop the actor.
 
     critic_first: number of rollouts from which only the critic learns.
     without_arrivals: whether advantages leave out the value of jobs that arrive.
@@ -96,6 +115,13 @@ class TimedPPO(TwoPhases):
         network = self.policy.network
         assert isinstance(network, SetNetwork)
         self.rollout_buffer.network = network if self.without_arrivals else None
+        parts, norm, self.max_grad_norm = (network.actor, network.critic), self.max_grad_norm, np.inf
+
+        def clip(*_: Any) -> None:
+            for part in parts:
+                clip_grad_norm_(part.parameters(), norm)
+
+        self.policy.optimizer.register_step_pre_hook(clip)
 
     def train(self) -> None:
         """Update the network from the rollout."""
@@ -122,15 +148,25 @@ class EndlessJobSeconds(VecEnvWrapper):
     """
 
     def __init__(
-        self, venv: VecEnv, tau_s: float, *, pauses: slice = slice(0, 0), pause_cost: float = 0.0
+        self,
+        venv: ClusterVecEnv,
+        tau_s: float,
+        *,
+        pauses: slice = slice(0, 0),
+        pause_cost: float = 0.0,
+        progress_saves: float = 0.0,
+        fractional: float = 0.0,
     ) -> None:
         """Wrap environments whose infos have `scale`.
 
         tau_s: time constant of discounting, s. pauses: actions that pause a job, each of which costs `pause_cost`
-        job-seconds more than what it really costs.
+        job-seconds more than what it really costs. progress_saves: job-seconds saved by each second of a job's
+        progress. fractional: how much less a job costs per second at its end than at its beginning.
         """
         self.unit, self.pauses, self.pause_cost = JOBS * tau_s, pauses, pause_cost
+        self.progress_saves, self.fractional = progress_saves, fractional
         self._paused = np.zeros(venv.num_envs, bool)
+        self._batch = venv.env.batch
         super().__init__(venv)
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -144,9 +180,47 @@ class EndlessJobSeconds(VecEnvWrapper):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Return the step with rewards in the common unit."""
+        saves = self.progress_saves > 0 or self.fractional > 0
+        before = shares_made(self._batch) if saves else None
+        began_s = self._batch.states["clock"][: self.num_envs].copy()
         seen, rewards, dones, infos = self.venv.step_wait()
         for i in np.flatnonzero(dones).tolist():
             infos[i]["TimeLimit.truncated"] = True
         job_seconds = rewards * np.array([info["scale"] for info in infos], np.float32)
         job_seconds -= np.float32(self.pause_cost) * self._paused
+        if before is not None:
+            progress_s, integral_s = made(self._batch, before, began_s)
+            saved = self.progress_saves * progress_s + self.fractional * integral_s
+            job_seconds += np.where(dones, 0.0, saved).astype(np.float32)  # of a window that is over by now
         return seen, job_seconds / np.float32(self.unit), dones, infos
+
+
+def shares_made(batch: PlainBatch) -> NDArray[np.float64]:
+    """Return the share of its true run time that each job has made, (N, J): 1 once it has ended, 0 before it arrives.
+
+    Agents never observe it: it enters rewards alone.
+    """
+    states, run_time_s = batch.states[: batch.count], batch.jobs["duration_s"]
+    jobs = run_time_s.shape[1]
+    phase = states["phase"][:, :jobs]
+    since_s = np.where(phase == RUNNING, states["clock"][:, None] - states["banked"][:, :jobs], 0.0)
+    made_s = states["attained_s"][:, :jobs] + states["rate"][:, :jobs] * since_s
+    present = (phase != FUTURE) & (np.arange(jobs) < states["num_jobs"][:, None])
+    share = np.clip(made_s / np.where(present, run_time_s, 1.0), 0.0, 1.0)
+    return np.where(present, np.where(phase == DONE, 1.0, share), 0.0)
+
+
+def made(
+    batch: PlainBatch, before: NDArray[np.float64], began_s: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the progress of all jobs since `began_s`, and the integral over time of the shares made: s, (N,) each.
+
+    before: `shares_made` then. The integral is by the trapezoidal rule, which is exact for jobs that run throughout.
+    """
+    states, jobs, after = batch.states[: batch.count], before.shape[1], shares_made(batch)
+    until_s = np.where(
+        states["phase"][:, :jobs] == DONE, states["finish_s"][:, :jobs], states["clock"][:, None]
+    )
+    present_s = np.maximum(until_s - began_s[:, None], 0.0)
+    progress_s = (after - before) * batch.jobs["duration_s"]
+    return progress_s.sum(1), (present_s * (before + after) / 2.0).sum(1)

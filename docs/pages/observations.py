@@ -31,8 +31,8 @@ PARTS: dict[str, tuple[ModuleType, str, str]] = {
     "`running`: one row per job that has left the queue": (
         features,
         "RUNNING_FEATURES",
-        "Running jobs, those on claimed GPUs first; then jobs that load; then jobs that pause; in each part the one with "
-        "most time remaining comes first. Then jobs that wait for the GPUs reserved for them.",
+        "Running jobs, those on claimed GPUs first; then jobs that load; then jobs that pause; in each part the one "
+        "with most time remaining comes first. Then jobs that wait for the GPUs reserved for them.",
     ),
     "`totals`: one vector": (features, "TOTALS", ""),
     "`moves`: one row per move": (move_list, "FEATURES", "The moves worth considering now."),

@@ -16,8 +16,7 @@ GPUS = 8  # of each node
 
 
 def obtainable(env: GPUClusterEnv, *, by_pauses: bool) -> list[list[int]]:
-    """Return the GPUs of each node that are free or come free by pauses: of none, or of those that pause already
-    and of all that may be paused."""
+    """Return the GPUs of each node that are free; with `by_pauses`, also those of jobs that pause or may be paused."""
     view = env.episode.view
     able = [job for job in view.running.tolist() if may_be_paused(env, job)] if by_pauses else []
     pausing = view.pausing.tolist() if by_pauses else []
@@ -35,9 +34,7 @@ def obtainable(env: GPUClusterEnv, *, by_pauses: bool) -> list[list[int]]:
 
 def may_be_paused(env: GPUClusterEnv, job: int) -> bool:
     view = env.episode.view
-    return (
-        view.now - view.jobs.phase_began_s[job] >= MIN_RUN_S and env.episode.why_not(Preempt(job)) is None
-    )
+    return view.now - view.jobs.phase_began_s[job] >= MIN_RUN_S and env.episode.why_not(Preempt(job)) is None
 
 
 def enough(env: GPUClusterEnv, job: int, rooms: list[list[int]]) -> bool:
@@ -135,7 +132,7 @@ def test_a_start_that_does_not_fit_displaces_the_chosen_jobs(physics: str, tmp_p
 
 
 def test_by_hand(tmp_path: Path) -> None:
-    """A holds all GPUs from 0 s and loads until 20 s; B arrives at 100 s and displaces A, which pauses for 10 s."""
+    """A holds all GPUs from 0 s; B arrives at 100 s and displaces A, which pauses for 10 s; no job has a start-up."""
     table = tiny.jobs(2).assign(
         submit_s=[0.0, 100.0],
         num_gpus=[8, 4],
@@ -143,7 +140,6 @@ def test_by_hand(tmp_path: Path) -> None:
         cpu_cores=[8, 4],
         pause_s=[10.0, 1.0],
         load_s=[20.0, 2.0],
-        startup_s=[20.0, 5.0],
         predictable_from=[1.0, 1.0],
     )
     env = tiny.make(
@@ -161,6 +157,5 @@ def test_by_hand(tmp_path: Path) -> None:
     while not over:
         _, _, over, _, info = env.step(int(np.flatnonzero(info["action_mask"])[0]))
     found: pd.DataFrame = env.results()
-    b_begins = 110.0 + table.loc[1, "startup_s"]
-    assert found["finish_s"].tolist()[1] == b_begins + 50.0
+    assert found["finish_s"].tolist()[1] == 100.0 + 10.0 + 50.0
     assert found["preemptions"].tolist() == [1, 0]

@@ -16,7 +16,8 @@ from gpu_cluster_gym.simulator.policy import Placement, Start
 from gpu_cluster_gym.simulator.slots import Slots
 from tests.cases import tiny
 
-YES_OR_NO = {"present", "predictable", "fits", "has_victims", "may_pause"}
+STATES = ("is_loading", "is_pausing", "is_reserved", "is_legal")
+YES_OR_NO = {"present", "predictable", "fits", "has_victims", "may_pause", *STATES}
 SHARES = {
     *("claimed", "free_on_node", "claim_gpus"),
     *("gpus", "preemptions", "memory", "cores", "rank", "left_on_node"),
@@ -158,6 +159,8 @@ def test_a_running_job(two_jobs: GPUClusterEnv) -> None:
             "may_pause": 1,
             "claimed": 0,
             "free_on_node": 4 / 8,
+            **dict.fromkeys(STATES, 0),
+            "is_legal": 1,
         }
     )
 
@@ -221,7 +224,7 @@ def test_jobs_on_claimed_gpus_are_shown_first(tmp_path: Path) -> None:
         env.step(0)
     assert env.running[:4].tolist() == [0, 1, 2, -1]
     env.step(0)
-    assert env.running[:4].tolist() == [2, 0, 1, -1]
+    assert env.running[:4].tolist() == [2, 0, 1, 3]
 
 
 @pytest.mark.parametrize(

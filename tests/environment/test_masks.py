@@ -69,7 +69,9 @@ def legal(env: GPUClusterEnv, kind: dict[str, str]) -> list[bool]:
     """Return the legal actions, found without the mask; slots hold all jobs."""
     queue, running = env.queue.tolist(), env.running.tolist()
     assert sorted(queue)[queue.count(-1) :] == env.episode.view.queue.tolist()
-    assert sorted(running)[running.count(-1) :] == env.episode.view.running.tolist()
+    shown = [job for job in running if job >= 0]
+    assert sorted(shown[: len(env.episode.view.running)]) == env.episode.view.running.tolist()
+    assert not set(shown) & set(queue)
     rules = RULES if kind["placed_by"] == "agent" else [env.episode.state.placement]
     if kind["victims_by"] == "rule":
         moves = [job >= 0 and may_pick(env, job) for job in queue for _ in rules]

@@ -15,7 +15,14 @@ from gpu_cluster_gym.simulator.kernel.cluster.pausing import pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, choose, largest_node
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_begin
 from gpu_cluster_gym.simulator.kernel.rankings.room import is_coming
-from gpu_cluster_gym.simulator.kernel.slots.claims import NO, UNKNOWN, YES, forget_choice, is_enough, next_part
+from gpu_cluster_gym.simulator.kernel.slots.claims import (
+    NO,
+    UNKNOWN,
+    YES,
+    forget_choice,
+    is_enough,
+    next_part,
+)
 from gpu_cluster_gym.simulator.kernel.slots.features import MAY_PAUSE
 
 
@@ -105,7 +112,7 @@ def victims_node(s, jobs, job, victim, running, features, within):
         gpu = slot // MAX_SHARE
         node = s.gpu_node[gpu]
         if (
-            (within == NOBODY or within == node)
+            (within == NOBODY or node == within)
             and room[node] >= wanted
             and can_hold(s, jobs, job, node)
             and s.reserved_for[gpu] == NOBODY

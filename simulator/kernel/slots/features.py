@@ -54,9 +54,9 @@ RUNNING_FEATURES = (
     "may_pause",  # 1 if it could be paused now
     "claimed",  # share of its GPUs that are reserved for a claim; 1 if chosen as a victim
     "free_on_node",  # share of the GPUs of its first node that are free, or held by a pausing job, and not reserved
-    "loading",  # 1 if it loads
-    "pausing",  # 1 if it pauses
-    "reserved",  # 1 if it waits for the GPUs reserved for it
+    "is_loading",  # 1 if it loads
+    "is_pausing",  # 1 if it pauses
+    "is_reserved",  # 1 if it waits for the GPUs reserved for it
     "is_legal",  # 1 if the action of its slot is legal now
 )
 WAITS = (1, 2, 4, 8, 16)  # GPUs for which the estimated wait is shown
