@@ -31,6 +31,7 @@ MAX_LINES = {
     "rl_scheduler": 90,
     "sb3_dqn": 65,
     "portfolio": 130,
+    "record_minari": 76,
 }  # 60 of the others
 OF_SB3 = ("sb3_ppo", "sb3_dqn", "maskable_ppo")
 pytestmark = pytest.mark.filterwarnings("ignore:.*a legal action replaces it")
@@ -182,6 +183,29 @@ def test_a_search_of_options_is_stored_continued_and_pruned() -> None:
     assert set(strict.trials[0].intermediate_values) == {32}
 
 
+@pytest.mark.usefixtures("chosen")
+@pytest.mark.filterwarnings("ignore:`.*` is set to None:UserWarning")
+def test_a_recorded_data_set_is_cloned(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorded actions, played again, end as SJF does; the clone makes nearly all of them."""
+    minari = pytest.importorskip("minari", reason='optional: pip install "minari[hdf5]"')
+    pytest.importorskip("h5py", reason='optional: pip install "minari[hdf5]"')
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(Path("runs/minari").resolve()))
+    module = example("record_minari", chosen, monkeypatch)
+    monkeypatch.setattr(module, "EPISODES", 1)
+    module.train(20 * STEPS)
+    (played,) = minari.load_dataset(module.DATA)
+    env: Any = minari.load_dataset(module.DATA).recover_environment().unwrapped
+    seen, _ = env.reset(options={"window": 0})
+    for action, before, reward in zip(played.actions, played.observations, played.rewards, strict=False):
+        assert np.array_equal(seen, before)
+        seen, again, *_ = env.step(action)
+        assert again == reward
+    load = full_trace(Scenario(**chosen))
+    assert env.results().equals(load.results(run(baselines.make(baselines.load("sjf")), load.episode())))
+    guessed = np.array([module.predict(seen, None) for seen in played.observations[:-1]])
+    assert np.mean(guessed == played.actions) > 0.9
+
+
 def portfolio(*names: str, **given: Any) -> Any:
     return import_module("docs.examples.train.portfolio").Portfolio(names, **given)
 
@@ -232,7 +256,7 @@ def test_imagined_arrivals_are_those_of_the_past() -> None:
 
 def test_examples_are_short_and_on_the_page() -> None:
     names = {path.stem for path in FOLDER.glob("*.py")}
-    assert names == {*LEARN, "vectors", "slots", "optuna_search", "portfolio"}
+    assert names == {*LEARN, "vectors", "slots", "optuna_search", "portfolio", "record_minari"}
     text = PAGE.read_text(encoding="utf-8")
     assert {name for name in names if f"docs/examples/train/{name}.py" not in text} == set()
     for name in names:
