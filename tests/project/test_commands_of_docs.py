@@ -74,6 +74,7 @@ READ_ONLY = {
     "--trace-file weeks.csv": "windows need a log of weeks",
     "--backend ray": "it needs a cluster; tests/evaluation/test_each.py starts one",
     "docs.examples.train.vectors": "test_training_examples runs it",
+    "docs.examples.train.record_minari": "Minari is optional; test_training_examples runs it where it is installed",
     "docs.examples.train.optuna_search": "Optuna is optional; test_training_examples runs it where it is installed",
 }
 """Text of commands that are not run, only parsed, and the reason."""

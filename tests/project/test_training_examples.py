@@ -12,7 +12,10 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from gpu_cluster_gym import baselines
+from gpu_cluster_gym.evaluation.audit import audit
 from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import Scenario, full_trace, named, windows
 from tests.cases import tiny
 from tests.conftest import ROOT
@@ -27,6 +30,8 @@ MAX_LINES = {
     "inspector": 130,
     "rl_scheduler": 90,
     "sb3_dqn": 65,
+    "portfolio": 130,
+    "record_minari": 76,
 }  # 60 of the others
 OF_SB3 = ("sb3_ppo", "sb3_dqn", "maskable_ppo")
 pytestmark = pytest.mark.filterwarnings("ignore:.*a legal action replaces it")
@@ -178,9 +183,80 @@ def test_a_search_of_options_is_stored_continued_and_pruned() -> None:
     assert set(strict.trials[0].intermediate_values) == {32}
 
 
+@pytest.mark.usefixtures("chosen")
+@pytest.mark.filterwarnings("ignore:`.*` is set to None:UserWarning")
+def test_a_recorded_data_set_is_cloned(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorded actions, played again, end as SJF does; the clone makes nearly all of them."""
+    minari = pytest.importorskip("minari", reason='optional: pip install "minari[hdf5]"')
+    pytest.importorskip("h5py", reason='optional: pip install "minari[hdf5]"')
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(Path("runs/minari").resolve()))
+    module = example("record_minari", chosen, monkeypatch)
+    monkeypatch.setattr(module, "EPISODES", 1)
+    module.train(20 * STEPS)
+    (played,) = minari.load_dataset(module.DATA)
+    env: Any = minari.load_dataset(module.DATA).recover_environment().unwrapped
+    seen, _ = env.reset(options={"window": 0})
+    for action, before, reward in zip(played.actions, played.observations, played.rewards, strict=False):
+        assert np.array_equal(seen, before)
+        seen, again, *_ = env.step(action)
+        assert again == reward
+    load = full_trace(Scenario(**chosen))
+    assert env.results().equals(load.results(run(baselines.make(baselines.load("sjf")), load.episode())))
+    guessed = np.array([module.predict(seen, None) for seen in played.observations[:-1]])
+    assert np.mean(guessed == played.actions) > 0.9
+
+
+def portfolio(*names: str, **given: Any) -> Any:
+    return import_module("docs.examples.train.portfolio").Portfolio(names, **given)
+
+
+@pytest.mark.parametrize("name", ["fifo", "sjf", "las", "srtf", "xion_threshold"])
+def test_a_portfolio_of_one_policy_is_that_policy(name: str) -> None:
+    load = windows(replace(named("mixed"), jobs=40, all_windows=True), "train", 1)[0]
+    alone, followed = (
+        load.results(run(policy, load.episode())) for policy in (baselines.load(name), portfolio(name))
+    )
+    assert alone.equals(followed)
+
+
+@pytest.mark.parametrize("names", [("fifo", "sjf"), ("sjf", "fifo")])
+def test_a_portfolio_follows_the_better_policy(names: tuple[str, ...], tmp_path: Path) -> None:
+    """Of seven jobs for one GPU the first is long, and FIFO starts it first."""
+    table = tiny.jobs(7).assign(submit_s=0.0, num_gpus=1, duration_s=[9000.0, *(60.0,) * 6])
+    load = full_trace(Scenario(**tiny.scenario(tmp_path, table, cluster="1x1", physics="none")))
+    policy = portfolio(*names)
+    found = load.results(run(policy, load.episode()))
+    assert set(policy.followed) == {"sjf"}
+    assert found["start_s"].tolist() == [360.0, *(60.0 * np.arange(6))]
+
+
+def test_a_portfolio_does_not_see_the_future() -> None:
+    slow = audit({"portfolio": portfolio_of_two}, pairs=6)
+    assert [str(each) for each in slow if each.leaks or each.pairs < 6] == []
+
+
+def portfolio_of_two() -> Any:
+    return portfolio("srtf", "fifo", futures=2)
+
+
+def test_imagined_arrivals_are_those_of_the_past() -> None:
+    """All jobs of a future, imagined ones included, run to their ends."""
+    load = windows(replace(named("mixed"), jobs=200, all_windows=True), "train", 1)[0]
+    episode, policy = load.episode(), portfolio("fifo", "srtf", futures=2, tau_s=np.inf)
+    episode.run_until(Ranking("submit"), float(load.jobs["submit_s"][150]))
+    policy._begin(episode.view)
+    assert np.isfinite(policy.costs(episode.view)).all()
+    future, count = policy._states[1], len(episode.view.jobs.submit_s)
+    new, past = policy._jobs[count : future.num_jobs], load.jobs[:count]
+    assert future.num_done == future.num_jobs >= count + 100
+    assert (np.diff(new["submit_s"]) >= 0).all()
+    assert new["submit_s"][0] >= episode.view.now
+    assert np.isin(new["profiled_duration_s"], past["profiled_duration_s"]).all()
+
+
 def test_examples_are_short_and_on_the_page() -> None:
     names = {path.stem for path in FOLDER.glob("*.py")}
-    assert names == {*LEARN, "vectors", "slots", "optuna_search"}
+    assert names == {*LEARN, "vectors", "slots", "optuna_search", "portfolio", "record_minari"}
     text = PAGE.read_text(encoding="utf-8")
     assert {name for name in names if f"docs/examples/train/{name}.py" not in text} == set()
     for name in names:
