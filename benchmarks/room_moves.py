@@ -8,8 +8,8 @@ which the rule goes on to the end. All in job-seconds, without discount. In stea
 jobs that count, which are the score, and the simulated gain that of all jobs present.
 
 A winner is a best move whose simulated gain exceeds two standard errors. Samples: how many futures show its gain to be
-above 0 by two standard errors, (2 x noise / gain)^2, true or simulated. The correlation is between the simulated and the
-true gains of all moves tried: without it, simulated futures do not say what pays in the true one.
+above 0 by two standard errors, (2 x noise / gain)^2, true or simulated. The correlation is between the simulated and
+the true gains of all moves tried: without it, simulated futures do not say what pays in the true one.
 
 `--write` keeps the results in docs/room_moves.csv, beside those of other workloads; docs/workloads.md has the
 correlations.
