@@ -2,14 +2,14 @@
 
 `python -m benchmarks.room_moves [--workload NAME ...] [--windows 8] [--decisions 8] [--futures 16] [--write]`
 plays training windows by the constants of each workload, or by `union` where none were searched. At some decisions the
-moves listed are compared with the rule's own choice in imagined futures, which draw run times from their estimates and
+moves listed are compared with the rule's own choice in simulated futures, which draw run times from their estimates and
 have no arrivals. The best of them, and another at random, are then made once in the true future of the window, after
 which the rule goes on to the end. All in job-seconds, without discount. In steady windows the true gain is that of the
-jobs that count, which are the score, and the imagined gain that of all jobs present.
+jobs that count, which are the score, and the simulated gain that of all jobs present.
 
-A winner is a best move whose imagined gain exceeds two standard errors. Samples: how many futures show its gain to be
-above 0 by two standard errors, (2 x noise / gain)^2, true or imagined. The correlation is between the imagined and the
-true gains of all moves tried: without it, imagined futures do not say what pays in the true one.
+A winner is a best move whose simulated gain exceeds two standard errors. Samples: how many futures show its gain to be
+above 0 by two standard errors, (2 x noise / gain)^2, true or simulated. The correlation is between the simulated and
+the true gains of all moves tried: without it, simulated futures do not say what pays in the true one.
 
 `--write` keeps the results in docs/room_moves.csv, beside those of other workloads; docs/workloads.md has the
 correlations.
@@ -36,9 +36,9 @@ FILE = "room_moves"
 
 
 class Tried(NamedTuple):
-    """A move in imagined futures and in the true one, job-seconds.
+    """A move in simulated futures and in the true one, job-seconds.
 
-    best: whether it was the best of its list. gain, noise: mean over imagined futures, and their standard deviation.
+    best: whether it was the best of its list. gain, noise: mean over simulated futures, and their standard deviation.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Tried(NamedTuple):
 
     @property
     def wins(self) -> bool:
-        """Whether it is the best of its list and its imagined gain exceeds two standard errors."""
+        """Whether it is the best of its list and its simulated gain exceeds two standard errors."""
         return self.best and self.gain > 2 * self.noise / math.sqrt(self.futures)
 
 
@@ -107,7 +107,7 @@ def to_the_end(env: MovesEnv) -> tuple[float, int]:
 
 
 def tried_at(env: MovesEnv, own_s: float, futures: int, rng: np.random.Generator) -> Iterator[Tried]:
-    """Yield the best move of a list in imagined futures, and another at random, each made in the true future."""
+    """Yield the best move of a list in simulated futures, and another at random, each made in the true future."""
     gains = env.batch.advantages_s()[0]
     listed = env.batch.lists[0]
     others = [k for k in range(min(int(listed["num"]), len(gains))) if k != own_move(env)]
@@ -125,7 +125,7 @@ def tried_at(env: MovesEnv, own_s: float, futures: int, rng: np.random.Generator
 
 
 def noise_of(listed: Any, k: int) -> float:
-    """Return the standard deviation of a move's advantage between imagined futures."""
+    """Return the standard deviation of a move's advantage between simulated futures."""
     count, total = int(listed["num_futures"][k]), float(listed["advantage_sum"][k])
     squares = float(listed["advantage_squares"][k]) - total**2 / max(count, 1)
     return math.sqrt(max(squares, 0.0) / max(count - 1, 1))
@@ -194,7 +194,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--workload", nargs="+", choices=known, default=known, help="default: all")
     parser.add_argument("--windows", type=int, default=8, help="training windows per workload")
     parser.add_argument("--decisions", type=int, default=8, help="decisions per window")
-    parser.add_argument("--futures", type=int, default=16, help="imagined futures of each move")
+    parser.add_argument("--futures", type=int, default=16, help="simulated futures of each move")
     parser.add_argument("--seed", type=int, default=0, help="seed of the windows")
     parser.add_argument("--processes", type=int, default=1, help="number of processes")
     parser.add_argument("--write", action="store_true", help="update docs/room_moves.csv")

@@ -18,6 +18,7 @@ import numpy as np
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S
+from gpu_cluster_gym.evaluation.plot.style import INCHES, look, style
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.workloads import Scenario, Workload, named, names, windows
 
@@ -111,15 +112,28 @@ def draw(file: Path, count: int) -> None:
         ]
         for name in POLICIES
     }
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for name, points in found.items():
-        left.plot(loads, [each.jct_s / 3600 for each in points], marker="o", label=name)
-        right.plot(loads, [each.slowdown for each in points], marker="o", label=name)
-    left.set(xlabel="offered load", ylabel="mean JCT, h", yscale="log")
-    right.set(xlabel="offered load", ylabel="mean bounded slowdown", yscale="log")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside right center", frameon=False)
-    figure.savefig(file, dpi=150)
+    with style():
+        figure = Figure(figsize=(INCHES["page"], 2.7), layout="constrained", facecolor="white")
+        left, right = figure.subplots(1, 2)
+        for place, (name, points) in enumerate(found.items()):
+            colour, dashes = look(place)
+            for axes, values in (
+                (left, [each.jct_s / 3600 for each in points]),
+                (right, [each.slowdown for each in points]),
+            ):
+                axes.plot(
+                    loads, values, dashes, color=colour, marker="o", markersize=3, linewidth=1.2, label=name
+                )
+                axes.set(yscale="log", xticks=loads)
+                axes.yaxis.set_major_formatter("{x:g}")
+        left.set_title("Mean JCT, hours")
+        right.set_title("Mean slowdown")
+        figure.supxlabel("Offered load", fontsize=10)
+        lines = left.get_legend_handles_labels()
+        figure.legend(
+            *lines, loc="outside upper left", ncols=len(found), frameon=False, fontsize=8, handlelength=1.4
+        )
+        figure.savefig(file, dpi=200)
 
 
 def steady_names() -> list[str]:

@@ -15,12 +15,13 @@ from gpu_cluster_gym.envs.env import (
     MIN_RUN_S,
     QUEUE_SLOTS,
     RUNNING_SLOTS,
+    Observe,
     base_policy,
     plain_actions,
     plain_observation,
 )
 from gpu_cluster_gym.envs.moves import QUEUED_JOBS, RUNNING_JOBS, move_sizes, observed
-from gpu_cluster_gym.envs.observations import Sizes
+from gpu_cluster_gym.envs.observations import FromView, Sizes
 from gpu_cluster_gym.envs.spaces import row
 from gpu_cluster_gym.envs.steer import DECISIONS, WEIGHTS
 from gpu_cluster_gym.envs.windows import MAX_INSTANTS_PER_JOB, default_rule
@@ -58,7 +59,7 @@ def AgentPolicy(  # noqa: N802 - reads like a class
     `steer_agent`.
     """
     kinds: dict[str, Callable[..., Policy]] = {
-        "plain": CompiledPlainAgent,
+        "plain": PlainAgent if callable(choices.get("observation")) else CompiledPlainAgent,
         "moves": MovesAgent,
         "steer": steer_agent,
     }
@@ -80,7 +81,7 @@ class PlainAgent:
         self,
         predict: Predict,
         *,
-        observation: str | None = None,
+        observation: str | Observe | None = None,
         hints: bool = False,
         placed_by: str = "rule",
         victims_by: str = "agent",
@@ -146,9 +147,13 @@ class PlainAgent:
         if actions.places == 1:
             count = len(slots.queue_mask)
             slots.queue_part[-count:-1], slots.queue_part[-1] = mask[: count - 1], mask[-1]
-        sizes = Sizes(*actions[:2], len(view.gpus.node), len(view.nodes.cores))
         legal = mask.astype(bool)
-        chosen = self._predict(self._observation(slots.observation, sizes), legal)
+        if isinstance(self._observation, FromView):
+            seen = self._observation(view)
+        else:
+            sizes = Sizes(*actions[:2], len(view.gpus.node), len(view.nodes.cores))
+            seen = self._observation(slots.observation, sizes)
+        chosen = self._predict(seen, legal)
         number = allowed(chosen, legal, illegal=self._illegal, last_resort=actions.pausing)
         if number == actions.wait:
             return []

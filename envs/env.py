@@ -10,7 +10,7 @@ import pandas as pd
 
 from gpu_cluster_gym.envs import render, validation
 from gpu_cluster_gym.envs.batch import FINAL_INFO, Batch, in_threads
-from gpu_cluster_gym.envs.observations import Sizes
+from gpu_cluster_gym.envs.observations import FromView, Sizes
 from gpu_cluster_gym.envs.spaces import MaskedDiscrete, NamedParts, row
 from gpu_cluster_gym.envs.windows import (
     MAX_INSTANTS_PER_JOB,
@@ -234,8 +234,17 @@ QUEUE_SLOTS, RUNNING_SLOTS, MIN_RUN_S = 64, 16, 3600.0
 """Defaults of the action `plain`: K, R, and the time since its last start after which a job may be paused, s."""
 
 
-def plain_observation(observation: str | None, actions: PlainActions, hints: bool) -> Any:
-    """Return an observation by name, the default one for None; ValueError if it does not go with the other keywords."""
+Observe = Callable[[View], Any]
+"""Observation of the user's own: a function from a scheduler's view to a vector of fixed length."""
+
+
+def plain_observation(observation: str | Observe | None, actions: PlainActions, hints: bool) -> Any:
+    """Return an observation by name or function, the default one for None.
+
+    ValueError if it does not go with the other keywords.
+    """
+    if callable(observation):
+        return FromView(observation)
     by_rule = actions.places == 1 and not actions.pauses
     name = observation or ("tables" if actions.places > 1 else "slots" if by_rule and hints else "sets")
     found = find("envs.observations", name, "observation")
@@ -293,7 +302,7 @@ class PlainBatch(Batch):
         windows: Sequence[PreparedWindow],
         count: int,
         *,
-        observation: str | None = None,
+        observation: str | Observe | None = None,
         hints: bool = False,
         placed_by: str = "rule",
         victims_by: str = "agent",
@@ -317,6 +326,11 @@ class PlainBatch(Batch):
         super().__init__(windows, count, reward=reward, **choices)
         if count > 1:
             self.refuse_several_sizes()
+            if isinstance(self._observation, FromView):
+                raise ValueError(
+                    "observation: a function needs a view of each environment; make them one by one, as "
+                    "gymnasium.make_vec does with vectorization_mode='sync'"
+                )
         self._tau_s = validation.time_constant("tau_s", tau_s)
         self._min_run_s = validation.finite("min_run_s", min_run_s, minimum=0)
         self.states = windows[0].episode.states[:1].repeat(count + 1)  # the last is for scratch work
@@ -335,10 +349,12 @@ class PlainBatch(Batch):
         self.outcomes = np.zeros((count, len(stepping.OUTCOME)))
         self._max_instants = np.zeros(count)
         self._own_episode: Episode | None = None
-        self.seen_parts, self.seen_space = (
-            self._observation.parts(self.sizes),
-            self._observation.space(self.sizes),
-        )
+        if isinstance(self._observation, FromView):
+            self.seen_parts = self._observation.parts(windows[0].episode)
+            self.seen_space = self._observation.space()
+        else:
+            self.seen_parts = self._observation.parts(self.sizes)
+            self.seen_space = self._observation.space(self.sizes)
         self.action_space = MaskedDiscrete(actions.wait + 1)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -426,6 +442,8 @@ class PlainBatch(Batch):
 
     def observe(self) -> Any:
         """Return the current observations without masks, as new arrays."""
+        if isinstance(self._observation, FromView):
+            return self._observation(self.view(0))[np.newaxis]
         return self._observation(self._rows, self.sizes)
 
     def masks(self) -> np.ndarray:
@@ -529,7 +547,7 @@ class GPUClusterEnv(ClusterEnv):
     - `scenario`: fields of `workloads.Scenario` that differ from the workload's.
     - `split`: `train`, `validation` or `test`; a full trace is the same episode in every split.
     - `count`: number of windows, from the start of the split.
-    - `observation`: `sets`, `slots` or `tables`, or another module of `envs/observations`.
+    - `observation`: `sets`, `slots` or `tables`, another module of `envs/observations`, or a function of the view.
     - `hints`: whether a heuristic helps: it orders the queue, and `slots` shows its choice.
     - `placed_by`: `rule` or `agent`, which chooses the placement rule of a start.
     - `victims_by`: `rule` or `agent`, which chooses the running jobs to pause.
@@ -560,7 +578,7 @@ class GPUClusterEnv(ClusterEnv):
         workload: str | None = None,
         split: Split = "train",
         count: int = 64,
-        observation: str | None = None,
+        observation: str | Observe | None = None,
         hints: bool = False,
         placed_by: str = "rule",
         victims_by: str = "agent",

@@ -1,7 +1,9 @@
 """Rendering of the cluster: as text, as an image of nodes and GPUs by job, or as that image in a window."""
 
+import itertools
 import os
 import sys
+from functools import cache
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,9 +27,11 @@ METADATA = {
 }
 """Metadata for Gymnasium; without a display, `human` is left out."""
 
-JOBS = ("#56b4e9", "#e6b35a", "#5dbf9f", "#cc79a7", "#8fb8d8", "#c9c35a", "#9a8fd0", "#c98f6b")
-"""Colours of jobs, by job number modulo 8; a job keeps its colour in all images of a window."""
 LOADING, PAUSING = "#3a3a3a", "#d55e00"
+MAX_COLOURS = 4096
+"""Number of different colours of jobs; beyond it they repeat."""
+UNLIKE = 0.3
+"""Minimum distance, in red, green and blue from 0 to 1, of a job's colour from that of pausing."""
 
 _DPI = 100
 _ACROSS = 32  # maximum number of GPUs in a row; a larger node has several rows
@@ -138,7 +142,7 @@ class Picture:
             axes.spines[:].set_visible(False)
         below.set_yticks([])
         patches = [Patch(color=colour, label=name) for name, colour in _STATES.items()]
-        patches = [Patch(color=JOBS[0], label="running, one colour per job"), *patches]
+        patches = [Patch(color=_colour(0), label="running, one colour per job"), *patches]
         self._figure.legend(
             handles=patches, loc="lower left", ncols=5, fontsize=8, frameon=False, handlelength=1
         )
@@ -182,8 +186,60 @@ def _figure(*, shows: bool) -> "Figure":
     return figure
 
 
+def job_colours(count: int) -> list[str]:
+    """Return a colour for each of `count` jobs, as hexadecimal text, that differ most between neighbours.
+
+    Hues are a golden angle apart in OKLCH (Ottosson 2020), at three levels of lightness that show on light and dark;
+    colours like that of pausing are left out.
+    """
+    drawn = (
+        _srgb(_LIGHTNESS[number % 3], _CHROMA[number % 3], _GOLDEN_ANGLE * number + 240)
+        for number in itertools.count()
+    )
+    pausing = _rgb([PAUSING])[0].astype(float)
+    unlike = (each for each in drawn if np.linalg.norm(_rgb([each])[0] - pausing) > 255 * UNLIKE)
+    return list(itertools.islice(unlike, count))
+
+
+_GOLDEN_ANGLE = 137.507764  # degrees; any number of hues in a row lie far apart
+_LIGHTNESS, _CHROMA = (0.74, 0.62, 0.83), (0.13, 0.15, 0.10)
+
+
+def _srgb(lightness: float, chroma: float, hue: float) -> str:
+    """Return a colour of OKLCH as hexadecimal sRGB; chroma is reduced until it is inside sRGB."""
+    a, b = np.cos(np.radians(hue)), np.sin(np.radians(hue))
+    while True:
+        cone = lightness + chroma * _OKLAB_TO_CONES @ (a, b)
+        linear = _OKLAB_TO_LINEAR @ cone**3
+        if chroma < 0.01 or (linear.min() >= 0 and linear.max() <= 1):
+            break
+        chroma *= 0.95
+    light = linear.clip(0, 1)
+    encoded = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
+    return "#" + "".join(f"{round(255 * each):02x}" for each in encoded.tolist())
+
+
+_OKLAB_TO_CONES = np.array(
+    [[0.3963377774, 0.2158037573], [-0.1055613458, -0.0638541728], [-0.0894841775, -1.2914855480]]
+)
+_OKLAB_TO_LINEAR = np.array(
+    [
+        [4.0767416621, -3.3077115913, 0.2309699292],
+        [-1.2684380046, 2.6097574011, -0.3413193965],
+        [-0.0041960863, -0.7034186147, 1.7076147010],
+    ]
+)
+
+
 def _colour(job: int) -> str:
-    return JOBS[job % len(JOBS)]
+    """Return the colour of a job, the same in all images of a window."""
+    number = job % MAX_COLOURS
+    return _palette(1 << number.bit_length())[number]
+
+
+@cache
+def _palette(count: int) -> list[str]:
+    return job_colours(count)
 
 
 def _rgb(colours: list[str]) -> np.ndarray:

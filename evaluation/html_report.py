@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.envs.floors import FLOORS
+from gpu_cluster_gym.envs.render import MAX_COLOURS, job_colours
 from gpu_cluster_gym.evaluation import replay, table
 from gpu_cluster_gym.evaluation.comparison import compare
 from gpu_cluster_gym.evaluation.metrics import pool
@@ -168,13 +169,12 @@ def _data(run: Run, found: Finding, windows: Sequence[int]) -> dict[str, Any]:
             "gpus": len(run.node_of_gpu),
             "nodes": node_gpus,
             "nodeFirst": np.cumsum([0, *node_gpus[:-1]]).tolist(),
-            "jobColours": style.job_colours(min(largest, MAX_COLOURS)),
+            "jobColours": job_colours(min(largest, MAX_COLOURS)),
             "pair": [run.reference, found.policy if found.policy != run.reference else other],
         }
     return data
 
 
-MAX_COLOURS = 4096
 """Colours of jobs; more than a screen can show at once."""
 
 

@@ -197,10 +197,12 @@ def loads(workloads: Sequence[Workload]) -> str:
     counted = [int(each.counted.sum()) for each in workloads]
     jobs = [len(each.table) for each in workloads]
     days = [f"{seconds / DAY_S:g}" for seconds in stretch]
+    load, uncapped = _range(capped, ".2f"), _range(whole, ".2f")
+    load += f" ({uncapped} uncapped)" if uncapped != load else ""
     return (
-        f"load {_range(capped, '.2f')} ({_range(whole, '.2f')} uncapped, {_range(peak, '.0f')} in the busiest hour); "
-        f"FIFO until day {days[0]}, {_range(counted, ',')} jobs of day {days[0]} to {days[1]} count, "
-        f"{_range(jobs, ',')} arrive until day {days[2]}"
+        f"load {load}, {_range(peak, '.0f')} in the busiest hour; FIFO schedules the first {days[0]} days; the "
+        f"{_range(counted, ',')} jobs of days {days[0]} to {days[1]} are scored; jobs arrive until day {days[2]} "
+        f"({_range(jobs, ',')})"
     )
 
 

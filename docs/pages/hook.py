@@ -55,6 +55,11 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     return re.sub(r"^  (?=- )", "    ", markdown, flags=re.MULTILINE)
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Mark short options, which browsers would break behind their hyphens."""
+    return re.sub(r"<code>(--[^<]{1,30}</code>)", r'<code class="option">\1', html)
+
+
 def on_post_page(output: str, page: Page, **_: Any) -> str:
     """Raise PluginError if a page loads external resources."""
     if found := re.search(r'<(?:link|script|img|iframe)\b[^>]*=["\'](?:https?:)?//[^>]*>', output):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gpu_cluster_gym.envs.render import LOADING, PAUSING
+from gpu_cluster_gym.envs.render import LOADING, MAX_COLOURS, PAUSING, job_colours
 from gpu_cluster_gym.evaluation.plot import run_tables
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, window_rows
 from gpu_cluster_gym.evaluation.plot.style import (
@@ -20,7 +20,6 @@ from gpu_cluster_gym.evaluation.plot.style import (
     RED,
     SKY,
     Width,
-    job_colours,
     log_time_axis,
     look,
     time_axis,
@@ -172,9 +171,6 @@ PICTURES: dict[str, Callable[[Run, Width, int | None], "Figure"]] = {
 }
 """Pictures by name."""
 NEED_RECORD = ("timeline", "gantt")
-MAX_COLOURS = 4096
-UNLIKE = 0.3
-"""Least distance, in red, green and blue, of a job's colour from that of pausing."""
 LONG_NAME = 14
 """Letters of a policy whose title has a smaller font, so that it fits above its panel."""
 
@@ -219,8 +215,7 @@ def _colours(run: Run, bars: pd.DataFrame) -> np.ndarray:
 
     jobs = pd.Index(list(dict.fromkeys(run.jobs[run.policies[0]]["job_id"])))
     pausing, loading = to_rgba_array([PAUSING, LOADING])
-    colours = to_rgba_array(job_colours(min(2 * len(jobs), MAX_COLOURS)))
-    colours = colours[np.linalg.norm(colours - pausing, axis=1) > UNLIKE]
+    colours = to_rgba_array(job_colours(min(len(jobs), MAX_COLOURS)))
     phase = bars["phase"].to_numpy()[:, np.newaxis]
     found = colours[jobs.get_indexer(pd.Index(bars["job_id"])) % len(colours)]
     chosen: np.ndarray = np.where(phase == "loading", loading, np.where(phase == "pausing", pausing, found))

@@ -53,43 +53,6 @@ PALETTE = (INK, BLUE, RED, GREEN, ORANGE, PURPLE, SKY, GREY)
 """Colours of policies in the order of the table; after the last the colours repeat with other dashes."""
 DASHES = ("-", "--", ":", "-.")
 
-GOLDEN_ANGLE = 137.507764  # degrees; any number of hues in a row lie far apart
-_LIGHTNESS, _CHROMA = (0.74, 0.62, 0.83), (0.13, 0.15, 0.10)
-
-
-def job_colours(count: int) -> list[str]:
-    """Return a colour for each of `count` jobs, as hexadecimal text, that differ most between neighbours.
-
-    Hues are a golden angle apart in OKLCH (Ottosson 2020), at three levels of lightness that show on light and dark.
-    """
-    return [_srgb(_LIGHTNESS[job % 3], _CHROMA[job % 3], GOLDEN_ANGLE * job + 240) for job in range(count)]
-
-
-def _srgb(lightness: float, chroma: float, hue: float) -> str:
-    """Return a colour of OKLCH as hexadecimal sRGB; chroma is reduced until it is inside sRGB."""
-    a, b = np.cos(np.radians(hue)), np.sin(np.radians(hue))
-    while True:
-        cone = lightness + chroma * _OKLAB_TO_CONES @ (a, b)
-        linear = _OKLAB_TO_LINEAR @ cone**3
-        if chroma < 0.01 or (linear.min() >= 0 and linear.max() <= 1):
-            break
-        chroma *= 0.95
-    light = linear.clip(0, 1)
-    encoded = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
-    return "#" + "".join(f"{round(255 * each):02x}" for each in encoded.tolist())
-
-
-_OKLAB_TO_CONES = np.array(
-    [[0.3963377774, 0.2158037573], [-0.1055613458, -0.0638541728], [-0.0894841775, -1.2914855480]]
-)
-_OKLAB_TO_LINEAR = np.array(
-    [
-        [4.0767416621, -3.3077115913, 0.2309699292],
-        [-1.2684380046, 2.6097574011, -0.3413193965],
-        [-0.0041960863, -0.7034186147, 1.7076147010],
-    ]
-)
-
 Width = Literal["column", "page"]
 INCHES: dict[Width, float] = {"column": 3.33, "page": 7.0}
 """Widths in a two-column paper."""

@@ -24,7 +24,15 @@ from gpu_cluster_gym.traces import stream
 from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
 
+
+def longest(view: View) -> np.ndarray:
+    """Return the time, and the estimates of the four longest jobs in the queue."""
+    estimates = np.sort(view.jobs.estimate_s[view.queue])[::-1][:4]
+    return np.append(np.pad(estimates, (0, 4 - len(estimates))), view.now)
+
+
 KINDS: dict[str, dict[str, Any]] = {
+    "of_the_view": {"observation": longest, "min_run_s": 60.0},
     "plain": tiny.BY_RULE | {"queue_slots": 5, "margin": 1.0},
     "tables": tiny.BY_RULE | {"observation": "tables", "running_slots": 4},
     "by_agent": tiny.BY_RULE | {"placed_by": "agent", "victims_by": "agent", "min_run_s": 60.0},

@@ -319,7 +319,7 @@ def test_advantages_of_moves_are_those_of_look_ahead(workload: str) -> None:
         choose(batch, int(batch.lists["own"][0]))
 
 
-def test_moves_of_some_kinds_may_be_imagined_alone() -> None:
+def test_moves_of_some_kinds_may_be_simulated_alone() -> None:
     """Their advantages are the same as with all kinds; other kinds are not simulated."""
     batch, distinguished = one(futures=2), 0
     for _ in range(40):
@@ -333,12 +333,12 @@ def test_moves_of_some_kinds_may_be_imagined_alone() -> None:
 
 
 def test_to_imagine_leaves_no_trace() -> None:
-    plain, imagined = one(), one(futures=2)
+    plain, simulated = one(), one(futures=2)
     while plain.more[0]:
-        imagined.advantages_s()
-        for batch in (plain, imagined):
+        simulated.advantages_s()
+        for batch in (plain, simulated):
             choose(batch, int(batch.lists["own"][0]))
-    assert plain.states.tobytes() == imagined.states.tobytes()
+    assert plain.states.tobytes() == simulated.states.tobytes()
 
 
 def test_the_reward_may_be_the_estimated_advantage_of_the_move() -> None:

@@ -67,16 +67,16 @@ def test_a_division_that_is_not_chosen_is_not_made(workload: str, kind: int) -> 
     assert refused == 8
 
 
-@pytest.mark.parametrize("imagined", [False, True])
-def test_moves_of_cores_at_an_instant_come_to_an_end(imagined: bool) -> None:
+@pytest.mark.parametrize("simulated", [False, True])
+def test_moves_of_cores_at_an_instant_come_to_an_end(simulated: bool) -> None:
     """Even if simulated futures make such moves."""
-    batch = one(cores=True, futures=1, reward="rollout_advantage" if imagined else "gain")
+    batch = one(cores=True, futures=1, reward="rollout_advantage" if simulated else "gain")
     while not any(move.kind in STEPS for move in batch.moves(0)):
         choose(batch, int(batch.lists["own"][0]))
     instant, made = int(batch.states[0].instant), 0
     while batch.states[0].instant == instant:
         chosen = [k for k, move in enumerate(batch.moves(0)) if move.kind in STEPS]
-        if imagined and made % 8 == 0:
+        if simulated and made % 8 == 0:
             batch.advantages_s()
         made += bool(chosen)
         choose(batch, chosen[0] if chosen else len(batch.moves(0)) - 1)

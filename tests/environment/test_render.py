@@ -1,5 +1,6 @@
 """Rendering shows the current cluster: an image of constant size, in which jobs appear as they start."""
 
+import re
 from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,6 +78,26 @@ def test_a_job_keeps_its_colour_until_it_ends(tmp_path: Path) -> None:
     while not over:
         _, _, over, _, _ = env.step(env.action_space.sample())
     assert coloured(env.render()) < 0.02, "only the marks of the key are left"  # type: ignore[arg-type]
+
+
+def test_colours_of_jobs_differ() -> None:
+    colours = render.job_colours(300)
+    assert len(set(colours)) == 300
+    assert all(re.fullmatch(r"#[0-9a-f]{6}", each) for each in colours)
+    numbers = np.array([[int(each[at : at + 2], 16) for at in (1, 3, 5)] for each in colours], float)
+    for apart in range(1, 8):
+        gaps = np.abs(numbers[apart:] - numbers[:-apart]).max(axis=1)
+        assert gaps.min() >= 24, f"jobs {apart} apart look alike"
+
+
+def test_jobs_side_by_side_have_colours_of_their_own(tmp_path: Path) -> None:
+    """Sixteen jobs on sixteen GPUs."""
+    table = tiny.jobs(16).assign(submit_s=0.0, num_gpus=1, duration_s=500.0, startup_s=0.0)
+    episode = full_trace(Scenario(**tiny.scenario(tmp_path, table, physics="none"))).episode()
+    episode.advance()
+    for job in range(16):
+        episode.apply(Start(job, Placement((job,))))
+    assert len(np.unique(render._cells(episode.view).reshape(-1, 3), axis=0)) == 16
 
 
 def test_a_copy_renders_independently(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from gpu_cluster_gym.evaluation import html_report, replay
-from gpu_cluster_gym.evaluation.plot import run_tables, style
+from gpu_cluster_gym.evaluation.plot import run_tables
 from gpu_cluster_gym.evaluation.plot.run_tables import Run
 from gpu_cluster_gym.evaluation.record import parse_intervals
 from tests.cases import tiny
@@ -230,16 +230,6 @@ def test_a_run_that_was_not_recorded_has_no_replay(tmp_path: Path) -> None:
     text = html_report.text(run)
     assert data_of(text)["replayed"] == []
     assert "Schedules were not recorded" in text
-
-
-def test_colours_of_jobs_differ() -> None:
-    colours = style.job_colours(300)
-    assert len(set(colours)) == 300
-    assert all(re.fullmatch(r"#[0-9a-f]{6}", each) for each in colours)
-    numbers = np.array([[int(each[at : at + 2], 16) for at in (1, 3, 5)] for each in colours], float)
-    for apart in range(1, 8):
-        gaps = np.abs(numbers[apart:] - numbers[:-apart]).max(axis=1)
-        assert gaps.min() >= 24, f"jobs {apart} apart look alike"
 
 
 # The page in a browser.

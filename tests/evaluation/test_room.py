@@ -143,7 +143,7 @@ def test_the_command_measures_a_workload_and_keeps_the_others(
 # Single moves.
 
 
-def test_moves_are_tried_in_imagined_futures_and_in_the_true_one() -> None:
+def test_moves_are_tried_in_simulated_futures_and_in_the_true_one() -> None:
     few = {"jobs": 24, "all_windows": True, "physics": "exclusive", "cluster": "4x8"}
     found = room_moves.tried_in("philly_backlog", few, 1, 2, 4, 2)
     assert 4 <= len(found) <= 8
@@ -167,7 +167,7 @@ def test_true_gains_are_those_of_the_jobs_that_count() -> None:
     assert own_s < env.batch.states["present_seconds"][0]
 
 
-def test_a_winner_is_certain_in_imagined_futures() -> None:
+def test_a_winner_is_certain_in_simulated_futures() -> None:
     """Gains 10 and 30, noise 8 and 6; true gains 0 and 40, of which the standard deviation is 28.28."""
     sure = [Tried("start", True, 10.0, 8.0, 4, 0.0), Tried("pause", True, 30.0, 6.0, 4, 40.0)]
     others = [Tried("wait", True, 5.0, 8.0, 4, 9.0), Tried("wait", False, 50.0, 1.0, 4, 9.0)]

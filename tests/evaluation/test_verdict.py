@@ -32,16 +32,19 @@ def jobs() -> pd.DataFrame:
 
 
 def logged(
-    folder: Path, scheduler: str = "easy", late: Callable[[np.ndarray], np.ndarray] = lambda s: s
+    folder: Path,
+    scheduler: str = "easy",
+    late: Callable[[np.ndarray], np.ndarray] = lambda s: s,
+    table: pd.DataFrame | None = None,
 ) -> str:
     """Return the path of the log of a scheduler; `late` changes its waits."""
-    file = folder / "log.csv"
-    jobs().to_csv(file, index=False)
+    file, table = folder / "log.csv", jobs() if table is None else table
+    table.to_csv(file, index=False)
     work = full_trace(Scenario(trace_file=str(file), cluster=CLUSTER, full_trace=True))
     policy = partial(baselines.make, baselines.load(scheduler))
     found = runner.simulate({scheduler: policy}, [work])[scheduler]
     wait_s = late(found["wait_s"].to_numpy())
-    jobs().assign(logged_start_s=jobs()["submit_s"] + wait_s).to_csv(file, index=False)
+    table.assign(logged_start_s=table["submit_s"] + wait_s).to_csv(file, index=False)
     return str(file)
 
 
@@ -70,6 +73,20 @@ def test_a_large_effect_is_a_sentence_with_its_interval_and_the_error(
     assert "fifo_strict is nearest to the log" in text
     assert "sjf would have cut the mean wait by " in text
     assert text.endswith("; the simulator's own error on this log is 9.1 %.")
+
+
+def test_a_candidate_under_which_jobs_never_end_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each tenant's first job waits for all GPUs, which strict FIFO keeps for the other tenant's second job."""
+    table = jobs().assign(tenant=["a", "b"] * (JOBS // 2))
+    table.loc[:1, "num_gpus"] = 8
+    table.loc[:3, "submit_s"] = 0.0
+    file = logged(tmp_path, "fifo", table=table)
+    text = last_line(
+        file, tmp_path, capsys, "--quotas", "a=4,b=4", "--borrowing", "idle", "--policy", "fifo", "sjf"
+    )
+    assert text.startswith("of easy, fifo, fifo is nearest to the log.")
 
 
 def test_an_effect_below_the_error_is_refused(tmp_path: Path) -> None:

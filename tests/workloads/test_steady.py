@@ -111,7 +111,10 @@ def test_only_the_jobs_of_the_middle_are_in_the_results(window: Workload) -> Non
 def test_the_heading_tells_the_load_and_what_counts(window: Workload) -> None:
     said = loads([window])
     assert said.startswith("load 1.0")
-    assert f"{window.counted.sum():,} jobs of day 0.5 to 1 count" in said
+    assert (
+        f"FIFO schedules the first 0.5 days; the {window.counted.sum():,} jobs of days 0.5 to 1 are scored"
+        in said
+    )
 
 
 # The state at which policies begin.

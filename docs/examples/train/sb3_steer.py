@@ -3,6 +3,7 @@
 python -m docs.examples.train.sb3_steer 18432
 python evaluate.py --workload busy --policy union docs.examples.train.sb3_steer:policy
 
+Each of the three seeds takes a minute on a core of its own; `ep_rew_mean` is the percentage by which mean JCT is lower.
 Three details matter: noise that is constant within a window (gSDE), so that its effect can be separated from chance;
 an actor that is initialised to zero, which is the unchanged rule; and the control `mean_action_policy`, which always
 applies the agent's mean action. An agent that does not beat this control gains nothing from the state.
@@ -50,11 +51,12 @@ def train(steps: int, seed: int = 0) -> None:
         policy_kwargs={"log_std_init": -2.0, "net_arch": {"pi": [16], "vf": [64, 64]}},
         seed=seed,
         device="cpu",
+        verbose=1,
     )
     with torch.no_grad():
         for parameter in model.policy.action_net.parameters():
             parameter.zero_()
-    model.learn(steps)
+    model.learn(steps, log_interval=4)
     model.save(FILE.format(seed))
     np.save(HELD.format(seed), average(model))
 
