@@ -43,8 +43,6 @@ class PlainLearner(Learner):
                     training.tau_s,
                     pauses=slice(training.queue_slots, training.queue_slots + training.running_slots),
                     pause_cost=training.pause_cost,
-                    progress_saves=training.progress_saves,
-                    fractional=training.fractional,
                 )
             ),
             **self.ppo(),

@@ -8,11 +8,9 @@ Jobs that arrive in a step cost the same whatever the action was, and they are m
 is a sum over jobs, so that the part of jobs which have just arrived can be left out of the step's advantage: a control
 variate like the input-dependent baselines of Mao et al. (ICLR 2019), from one copy of the arrivals instead of several.
 
-By the job-seconds alone, a job that ends after several time constants saves nothing by running, so that agents leave
-GPUs idle. Two changes of the reward let each second of progress save something at once. Progress itself can cost less:
-without it, the rest of the job-seconds is the time that jobs wait, pause and load. And a job can cost only the share of
-its run time that is left, which saves most on short jobs: fractional flow time, a proxy of flow time that analyses of
-schedulers use (Becchetti et al. 2006, "Online weighted flow time and deadline scheduling").
+Job-seconds in which a job makes progress are left out of the reward. Their sum is the run time of the jobs, so it is no
+decision's doing, but with a time constant shorter than a job they would hide what a start saves: agents would leave
+GPUs idle rather than start long jobs. What is left is the time that jobs wait, pause, load and are slowed down.
 """
 
 from typing import Any
@@ -31,7 +29,7 @@ from gpu_cluster_gym.agents.ppo import TwoPhases
 from gpu_cluster_gym.agents.set_network import SetNetwork
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 from gpu_cluster_gym.envs.env import PlainBatch
-from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, FUTURE, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import FUTURE, RUNNING
 
 JOBS = 16.0
 """Jobs whose cost over one time constant is 1, so that values are of the order of 1."""
@@ -141,7 +139,7 @@ class TimedPPO(TwoPhases):
 
 
 class EndlessJobSeconds(VecEnvWrapper):
-    """Rewards in job-seconds, whatever a window's scale, over `JOBS` x `tau_s`; windows seem to go on for ever.
+    """Rewards in job-seconds without progress, over `JOBS` x `tau_s`; windows seem to go on for ever.
 
     A window ends at a stated time, which the cluster's state does not show, so that an end is worth the value of the
     state there (`TimeLimit.truncated`).
@@ -154,17 +152,13 @@ class EndlessJobSeconds(VecEnvWrapper):
         *,
         pauses: slice = slice(0, 0),
         pause_cost: float = 0.0,
-        progress_saves: float = 0.0,
-        fractional: float = 0.0,
     ) -> None:
         """Wrap environments whose infos have `scale`.
 
         tau_s: time constant of discounting, s. pauses: actions that pause a job, each of which costs `pause_cost`
-        job-seconds more than what it really costs. progress_saves: job-seconds saved by each second of a job's
-        progress. fractional: how much less a job costs per second at its end than at its beginning.
+        job-seconds more than what it really costs.
         """
         self.unit, self.pauses, self.pause_cost = JOBS * tau_s, pauses, pause_cost
-        self.progress_saves, self.fractional = progress_saves, fractional
         self._paused = np.zeros(venv.num_envs, bool)
         self._batch = venv.env.batch
         super().__init__(venv)
@@ -180,47 +174,25 @@ class EndlessJobSeconds(VecEnvWrapper):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Return the step with rewards in the common unit."""
-        saves = self.progress_saves > 0 or self.fractional > 0
-        before = shares_made(self._batch) if saves else None
-        began_s = self._batch.states["clock"][: self.num_envs].copy()
+        before_s = progress(self._batch)
         seen, rewards, dones, infos = self.venv.step_wait()
         for i in np.flatnonzero(dones).tolist():
             infos[i]["TimeLimit.truncated"] = True
         job_seconds = rewards * np.array([info["scale"] for info in infos], np.float32)
         job_seconds -= np.float32(self.pause_cost) * self._paused
-        if before is not None:
-            progress_s, integral_s = made(self._batch, before, began_s)
-            saved = self.progress_saves * progress_s + self.fractional * integral_s
-            job_seconds += np.where(dones, 0.0, saved).astype(np.float32)  # of a window that is over by now
+        made_s = np.where(
+            dones, 0.0, progress(self._batch) - before_s
+        )  # where it ended, another window has begun
+        job_seconds += made_s.astype(np.float32)
         return seen, job_seconds / np.float32(self.unit), dones, infos
 
 
-def shares_made(batch: PlainBatch) -> NDArray[np.float64]:
-    """Return the share of its true run time that each job has made, (N, J): 1 once it has ended, 0 before it arrives.
-
-    Agents never observe it: it enters rewards alone.
-    """
-    states, run_time_s = batch.states[: batch.count], batch.jobs["duration_s"]
-    jobs = run_time_s.shape[1]
+def progress(batch: PlainBatch) -> NDArray[np.float64]:
+    """Return the progress of all jobs of each environment so far, in seconds of their run time: (N,)."""
+    states, jobs = batch.states[: batch.count], batch.jobs.shape[1]
     phase = states["phase"][:, :jobs]
     since_s = np.where(phase == RUNNING, states["clock"][:, None] - states["banked"][:, :jobs], 0.0)
     made_s = states["attained_s"][:, :jobs] + states["rate"][:, :jobs] * since_s
-    present = (phase != FUTURE) & (np.arange(jobs) < states["num_jobs"][:, None])
-    share = np.clip(made_s / np.where(present, run_time_s, 1.0), 0.0, 1.0)
-    return np.where(present, np.where(phase == DONE, 1.0, share), 0.0)
-
-
-def made(
-    batch: PlainBatch, before: NDArray[np.float64], began_s: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the progress of all jobs since `began_s`, and the integral over time of the shares made: s, (N,) each.
-
-    before: `shares_made` then. The integral is by the trapezoidal rule, which is exact for jobs that run throughout.
-    """
-    states, jobs, after = batch.states[: batch.count], before.shape[1], shares_made(batch)
-    until_s = np.where(
-        states["phase"][:, :jobs] == DONE, states["finish_s"][:, :jobs], states["clock"][:, None]
-    )
-    present_s = np.maximum(until_s - began_s[:, None], 0.0)
-    progress_s = (after - before) * batch.jobs["duration_s"]
-    return progress_s.sum(1), (present_s * (before + after) / 2.0).sum(1)
+    arrived = (phase != FUTURE) & (np.arange(jobs) < states["num_jobs"][:, None])
+    total: NDArray[np.float64] = np.where(arrived, made_s, 0.0).sum(1)
+    return total

@@ -201,7 +201,7 @@ class PlainTraining(Training):
     hidden: int = choice(32, least=1)
     learning_rate: float = choice(7e-4, above=0)
     num_envs: int = choice(64, least=1)
-    n_steps: int = choice(64, least=1)
+    n_steps: int = choice(32, least=1)
     batch_size: int = choice(1024, least=1)
     n_epochs: int = choice(4, least=1)
     gae_lambda: float = choice(0.8, least=0)
@@ -222,12 +222,6 @@ class PlainTraining(Training):
     jobs without end."""
     when_full: WhenFull = "displace"
     """What a start that does not fit does: nothing, claim GPUs until they are released, or displace running jobs."""
-    progress_saves: float = choice(0.5, least=0)
-    """Job-seconds that a second of a job's progress saves in training. With 0, a job that ends after several `tau_s`
-    saves nothing by running; with 1, the rest of the cost is the time that jobs wait, pause and load."""
-    fractional: float = choice(1.0, least=0)
-    """How much less a job costs per second at its end than at its beginning, in training: 0 for flow time, 1 for
-    fractional flow time, by which short jobs come first."""
     pause_cost: float = choice(200.0, least=0)
     """Job-seconds that a pause costs in training beyond what it costs in truth. Without it, agents learn to exchange
     jobs for others like them, which hardly changes the reward, and ever more often."""

@@ -20,7 +20,7 @@ from gpu_cluster_gym.agents.learn import learn, learner_of
 from gpu_cluster_gym.agents.plain import PlainLearner
 from gpu_cluster_gym.agents.ppo import Played, refuse_stalled
 from gpu_cluster_gym.agents.set_network import Jobs
-from gpu_cluster_gym.agents.timed_ppo import EndlessJobSeconds, TimedBuffer, made, shares_made
+from gpu_cluster_gym.agents.timed_ppo import EndlessJobSeconds, TimedBuffer, progress
 from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.validation import Validation
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
@@ -178,18 +178,26 @@ def test_the_value_of_arrivals_is_that_of_the_jobs_that_were_not_there_before(sc
 
 
 @pytest.mark.parametrize("window", [0, 1])
-def test_rewards_are_job_seconds_in_one_unit_for_all_windows(scenario: Scenario, window: int) -> None:
-    """By Little's law their sum is minus the total JCT, whatever the window's scale; an end is a truncation."""
+def test_rewards_are_job_seconds_without_progress(scenario: Scenario, window: int) -> None:
+    """By Little's law all but progress adds up to the total JCT, whatever the window's scale; an end is a truncation.
+
+    The step in which a window ends has the job-seconds with progress.
+    """
     tau_s, vector = 3600.0, batch_of(scenario)
     plain = ClusterVecEnv(vector)
-    envs, total, done = EndlessJobSeconds(plain, tau_s), 0.0, False
+    envs, total, made_s, done = EndlessJobSeconds(plain, tau_s), 0.0, 0.0, False
     envs.set_options({"window": window})
     envs.reset()
+    batch = vector.env.batch
+    assert isinstance(batch, PlainBatch)
     while not done:
+        before_s = float(progress(batch)[0])
         _, rewards, dones, infos = envs.step(plain.action_masks().argmax(1))
         total, done = total - float(rewards[0]) * 16.0 * tau_s, bool(dones[0])
-    jobs = len(vector.env.batch.windows[window].workload.jobs)
-    assert total == pytest.approx(infos[0]["mean_jct_s"] * jobs, rel=1e-4)
+        made_s += 0.0 if done else float(progress(batch)[0]) - before_s
+    jobs = len(batch.windows[window].workload.jobs)
+    assert total + made_s == pytest.approx(infos[0]["mean_jct_s"] * jobs, rel=1e-4)
+    assert made_s > 0
     assert infos[0]["TimeLimit.truncated"]
 
 
@@ -199,43 +207,21 @@ def first_start(masks: np.ndarray) -> np.ndarray:
     return np.where(starts.any(1), starts.argmax(1), masks.shape[1] - 1)
 
 
-def test_progress_and_the_integral_of_the_shares_made(scenario: Scenario) -> None:
-    """A job that runs from b to e without a pause has made (t - b) / (e - b) at time t, so half on average."""
-    vector = batch_of(scenario, when_full="wait")
+def test_progress_adds_up_to_the_run_times(scenario: Scenario) -> None:
+    vector = batch_of(scenario)
     vector.reset(options={"window": [0]})
-    batch, done, progress_s, integral_s = vector.env.batch, False, 0.0, 0.0
+    batch, done, before_s = vector.env.batch, False, 0.0
     assert isinstance(batch, PlainBatch)
+    assert progress(batch).tolist() == [0.0]
     while not done:
-        before, began_s = shares_made(batch), batch.states["clock"][:1].copy()
-        _, _, ended, _, _ = vector.step(first_start(vector.action_masks()))
-        found, done = made(batch, before, began_s), bool(ended[0])
-        progress_s, integral_s = progress_s + float(found[0][0]), integral_s + float(found[1][0])
-    table = vector.results(0)
-    run_s = (table["finish_s"] - table["start_s"]).sum()
-    assert not table["preemptions"].any()
-    assert progress_s == pytest.approx(run_s, rel=1e-6)
-    assert integral_s == pytest.approx(run_s / 2, rel=1e-6)
-
-
-@pytest.mark.parametrize("saves", [{"progress_saves": 0.5}, {"fractional": 1.0}])
-def test_what_jobs_have_made_can_cost_less(scenario: Scenario, saves: dict[str, float]) -> None:
-    """The step in which a window ends keeps its job-seconds."""
-    rewards: list[np.ndarray] = []
-    for keywords in ({}, saves):
-        plain, found, done = ClusterVecEnv(batch_of(scenario)), list[float](), False
-        envs = EndlessJobSeconds(plain, 3600.0, **keywords)
-        envs.set_options({"window": 0})
-        envs.reset()
-        while not done:
-            _, each, dones, _ = envs.step(first_start(plain.action_masks()))
-            found.append(float(each[0]))
-            done = bool(dones[0])
-        rewards.append(np.array(found))
-    job_seconds, rest = rewards
-    assert rest[-1] == job_seconds[-1]
-    assert (rest >= job_seconds).all()
-    assert (rest <= 0).all()
-    assert rest.sum() > job_seconds.sum()
+        masks = vector.action_masks()
+        _, _, ended, _, info = vector.step(first_start(masks))
+        made_s, done = float(progress(batch)[0]) - before_s, bool(ended[0])
+        assert -1e-6 <= made_s <= info["elapsed"][0] * 16 + 1e-6, (
+            "at most a second per second on each of 16 GPUs"
+        )
+        before_s += made_s
+    assert before_s == pytest.approx(vector.env.batch.windows[0].workload.jobs["duration_s"].sum())
 
 
 @pytest.mark.usefixtures("undrawn")
