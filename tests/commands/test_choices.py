@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -34,7 +35,6 @@ from gpu_cluster_gym.workloads import PARTS, Scenario, named
 from tests.conftest import ROOT
 
 KINDS = (Scenario, SteerTraining, MovesTraining, PlainTraining, Evaluation, Run)
-NUMBERS = [(kind, name) for kind in KINDS for name, (hint, _) in hints(kind).items() if hint in (int, float)]
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,12 @@ def test_every_invalid_field_is_named_with_its_expectation() -> None:
     assert "--max-share 99" in found.value.as_flags
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "5", (5,)], ids=str)
-@pytest.mark.parametrize(("kind", "name"), NUMBERS, ids=lambda of: getattr(of, "__name__", of))
-def test_no_number_may_be_nan(kind: Any, name: str, value: object) -> None:
-    with pytest.raises(ChoiceError, match=rf"^{name} "):
-        kind(**{name: value})
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_number_may_be_nan(kind: Any) -> None:
+    numbers = [name for name, (hint, _) in hints(kind).items() if hint in (int, float)]
+    for name, value in product(numbers, (math.nan, math.inf, -math.inf, True, "5", (5,))):
+        with pytest.raises(ChoiceError, match=rf"^{name} "):
+            kind(**{name: value})
 
 
 @pytest.mark.parametrize(
