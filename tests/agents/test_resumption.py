@@ -13,7 +13,6 @@ import torch
 from benchmarks.trust import points
 from gpu_cluster_gym.agents import integrity, resumption, steer, warm_start
 from gpu_cluster_gym.agents.learn import learn
-from gpu_cluster_gym.agents.timed_ppo import TimedPPO
 from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.run_folder import RESUMABLE
 from gpu_cluster_gym.simulator.rule_policy import Rule
@@ -203,74 +202,6 @@ def noting(write: Callable[..., None], steps: list[int]) -> Callable[..., None]:
 def from_random(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> tuple[Training, Path]:
     """Return the folder of an uninterrupted run of PPO from random weights."""
     return run_whole(scenario, PLAIN, tmp_path_factory.mktemp("from_random"))
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("forgotten", ["rollouts", "optimizer"])
-def test_a_forgotten_part_of_a_plain_run_shows(
-    from_random: tuple[Training, Path],
-    scenario: Scenario,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    forgotten: str,
-) -> None:
-    """Planted faults: the number of rollouts decides when the actor learns."""
-    training, out = from_random
-    if forgotten == "rollouts":
-        monkeypatch.setattr(TimedPPO, "counters", ())
-    with pytest.raises(KilledError):
-        learn(scenario, training, tmp_path, stepped=until(round(0.6 * training.total_timesteps)))
-    scramble()
-    monkeypatch.setattr(resumption, "below", without(forgotten, resumption.below))
-    learn(scenario, training, tmp_path, resume=True)
-    assert files(tmp_path) != files(out)
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("forgotten", ["torch", "generators", "envs"])
-def test_a_forgotten_part_of_the_state_shows(
-    searched: tuple[Training, Path],
-    scenario: Scenario,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    forgotten: str,
-) -> None:
-    """Planted faults: each part of the state decides what comes next."""
-    training, out = searched
-    with pytest.raises(KilledError):
-        learn(scenario, training, tmp_path, stepped=until(round(0.7 * training.total_timesteps)))
-    scramble()
-    monkeypatch.setattr(resumption, "below", without(forgotten, resumption.below))
-    if forgotten == "torch":
-        monkeypatch.setattr(torch, "set_rng_state", lambda state: None)
-    if forgotten == "generators":
-        monkeypatch.setattr(resumption, "generator", lambda state: np.random.default_rng(0))
-    learn(scenario, training, tmp_path, resume=True)
-    assert files(tmp_path) != files(out)
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(
-    ("kind", "forgotten"),
-    [("student", "model"), ("distillation, then PPO", "model"), ("normalised", "normalizers")],
-)
-def test_a_forgotten_part_of_a_kind_shows(
-    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, forgotten: str
-) -> None:
-    """Planted faults: lists of moves and their advantages, lessons of a teacher, running statistics."""
-    training = KINDS[kind]
-    learn(scenario, training, tmp_path / "whole")
-    with pytest.raises(KilledError):
-        learn(scenario, training, tmp_path / "killed", stepped=until(round(0.3 * training.total_timesteps)))
-    scramble()
-    monkeypatch.setattr(resumption, "below", without(forgotten, resumption.below))
-    learn(scenario, training, tmp_path / "killed", resume=True)
-    assert files(tmp_path / "killed") != files(tmp_path / "whole")
-
-
-def without(name: str, below: Callable[..., resumption.Arrays]) -> Callable[..., resumption.Arrays]:
-    """Return `below`, which finds no arrays of a name."""
-    return lambda prefix, arrays: {} if prefix.partition("/")[0] == name else below(prefix, arrays)
 
 
 @pytest.mark.usefixtures("undrawn")
