@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +15,8 @@ from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.resolve import BASELINES
 from gpu_cluster_gym.envs.floors import FLOORS
-from gpu_cluster_gym.evaluate import Evaluation, chosen, main, read_choices
+from gpu_cluster_gym.evaluate import chosen, main, read_choices
 from gpu_cluster_gym.evaluation import metrics
-from gpu_cluster_gym.simulator.choice import flag, names
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.results import COLUMNS
@@ -355,20 +353,6 @@ def test_preemptive_rankings_under_easy_are_named(command: Command, crowded: Pat
     notes = notes_of(tmp_path)
     assert "Ran as greedy, since easy does not apply to preemptive rankings: srtf, las." in notes
     assert "Independent of the discipline: xion, random_legal, first_legal." in notes
-
-
-def test_help_lists_every_flag_once_and_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, evaluate\n"
-        "try:\n    evaluate.main(['--help'])\n"
-        "except SystemExit as stop:\n    print('code', stop.code)\n"
-        "print({'pandas', 'numba', 'torch', 'scipy', 'joblib', 'matplotlib'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-2:] == ["code 0", "set()"]
-    listed = re.findall(r"^│ (--[\w-]+)", done.stdout, re.MULTILINE)
-    wanted = [flag(name) for name in names(Evaluation)]
-    assert sorted(listed) == sorted(wanted)
 
 
 @pytest.mark.parametrize(
