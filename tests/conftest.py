@@ -50,6 +50,15 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
 
 
+@pytest.fixture
+def few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let environments have four windows where no number is given, and not 64, which are prepared one by one."""
+    from gpu_cluster_gym.envs.env import GPUClusterEnv, UnionEnv
+
+    for kind in (GPUClusterEnv, UnionEnv):
+        monkeypatch.setitem(kind.__init__.__kwdefaults__, "count", 4)  # type: ignore[misc]
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of public traces next to a developer's checkout; most machines have none."""

@@ -4,6 +4,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +36,12 @@ FEW = SteerTraining(
 PLAIN = replace(TINY, total_timesteps=384, validate_every=100, n_steps=16, critic_first=2)
 """Six rollouts, the first two of which teach the critic alone; they end in the middle of windows."""
 STUDENT = MovesTraining(
-    total_timesteps=384,
+    total_timesteps=192,
     windows=4,
     validation_windows=2,
     validate_every=100,
     num_envs=4,
-    n_steps=16,
+    n_steps=8,
     batch_size=16,
     n_epochs=2,
     hidden=4,
@@ -59,6 +60,17 @@ KINDS: dict[str, Training] = {
     "plain": PLAIN,
     "plain, one environment": replace(PLAIN, num_envs=1, total_timesteps=48),
 }
+OFTEN = {"search, then PPO": 0.7, "distillation, then PPO": 0.3, "normalised, several workloads": 0.7} | {
+    "student": 0.3,
+    "plain": 0.7,
+}
+"""Kinds in which all others are contained, and when each is ended; the rest is tried nightly."""
+CASES = [
+    pytest.param(kind, share, marks=() if OFTEN.get(kind) == share else pytest.mark.slow)
+    for kind in KINDS
+    for share in (0.3, 0.7)
+]
+Whole = Callable[[str], Path]
 
 
 @pytest.fixture(autouse=True)
@@ -118,33 +130,26 @@ def curves(out: Path) -> list[tuple[str, int, float]]:
         return points(out)
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def whole(
-    request: pytest.FixtureRequest, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Training, Path]:
-    """Return the folder of an uninterrupted run of each kind."""
-    return run_whole(scenario, KINDS[request.param], tmp_path_factory.mktemp("whole"))
-
-
 @pytest.fixture(scope="module")
-def searched(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> tuple[Training, Path]:
-    """Return the folder of an uninterrupted run of a search, then PPO."""
-    return run_whole(scenario, FEW, tmp_path_factory.mktemp("searched"))
+def whole(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """Return a function that returns the folder of an uninterrupted run of a kind."""
 
+    @cache
+    def folder(kind: str) -> Path:
+        out = tmp_path_factory.mktemp("whole")
+        learn(scenario, KINDS[kind], out)
+        return out
 
-def run_whole(scenario: Scenario, training: Training, out: Path) -> tuple[Training, Path]:
-    """Train to the end; return the choices and the folder."""
-    learn(scenario, training, out)
-    return training, out
+    return folder
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("share", [0.3, 0.7])
+@pytest.mark.parametrize(("kind", "share"), CASES)
 def test_a_resumed_run_equals_an_uninterrupted_one(
-    whole: tuple[Training, Path], scenario: Scenario, tmp_path: Path, share: float
+    kind: str, share: float, whole: Whole, scenario: Scenario, tmp_path: Path
 ) -> None:
     """KilledError in the first generation, in others, in PPO, and near the end."""
-    training, out = whole
+    training, out = KINDS[kind], whole(kind)
     with pytest.raises(KilledError):
         learn(scenario, training, tmp_path, stepped=until(round(share * training.total_timesteps)))
     scramble()
@@ -156,9 +161,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_that_is_killed_again_and_again_comes_to_the_same_end(
-    searched: tuple[Training, Path], scenario: Scenario, tmp_path: Path
+    whole: Whole, scenario: Scenario, tmp_path: Path
 ) -> None:
-    training, out = searched
+    training, out = FEW, whole("search, then PPO")
     for steps in (150, 90, 40, 30):
         scramble()
         try:
@@ -173,10 +178,10 @@ def test_a_run_that_is_killed_again_and_again_comes_to_the_same_end(
 
 @pytest.mark.usefixtures("undrawn")
 def test_states_take_a_small_share_of_the_time(
-    from_random: tuple[Training, Path], scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Whole, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where writing must take next to no time, the first state is the only one, and the run is repeated from it."""
-    training, out = from_random
+    training, out = PLAIN, whole("plain")
     monkeypatch.setattr(resumption, "SHARE", 1e-9)
     written: list[int] = []
     monkeypatch.setattr(resumption, "_write", noting(resumption._write, written))
@@ -198,15 +203,9 @@ def noting(write: Callable[..., None], steps: list[int]) -> Callable[..., None]:
     return noted
 
 
-@pytest.fixture(scope="module")
-def from_random(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> tuple[Training, Path]:
-    """Return the folder of an uninterrupted run of PPO from random weights."""
-    return run_whole(scenario, PLAIN, tmp_path_factory.mktemp("from_random"))
-
-
 @pytest.mark.usefixtures("undrawn")
-def test_a_finished_training_is_not_repeated(searched: tuple[Training, Path], scenario: Scenario) -> None:
-    training, out = searched
+def test_a_finished_training_is_not_repeated(whole: Whole, scenario: Scenario) -> None:
+    training, out = FEW, whole("search, then PPO")
     before = files(out)
     assert learn(scenario, training, out, resume=True, stepped=until(1)) == out / "best"
     assert files(out) == before
