@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,8 @@ def few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     from gpu_cluster_gym.envs.env import GPUClusterEnv, UnionEnv
 
     for kind in (GPUClusterEnv, UnionEnv):
-        monkeypatch.setitem(kind.__init__.__kwdefaults__, "count", 4)  # type: ignore[misc]
+        defaults: Any = kind.__init__.__kwdefaults__
+        monkeypatch.setitem(defaults, "count", 4)
 
 
 @pytest.fixture(scope="session")
