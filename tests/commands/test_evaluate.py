@@ -224,22 +224,6 @@ def test_two_processes_give_the_results_of_one(command: Command, crowded: Path, 
     assert tables[0] == tables[1]
 
 
-def test_somebodys_own_policy(
-    command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mine_for_a_test.py").write_text(
-        "from gpu_cluster_gym.simulator.policy import Ranking\nlongest = Ranking('submit')\n",
-        encoding="utf-8",
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
-    code, out, _ = command("--policy", "mine_for_a_test:longest", *windows_of(crowded, tmp_path / "out"))
-    assert code == 0
-    assert "mine_for_a_test:longest" in out
-    mine, fifo = (jobs_of(tmp_path / "out", name) for name in ("mine_for_a_test_longest", "fifo"))
-    assert mine["finish_s"].tolist() == fifo["finish_s"].tolist()
-
-
 @pytest.mark.parametrize("order", [("fifo", "broken"), ("broken", "fifo")], ids=["joined", "reference"])
 def test_a_policy_that_fails_leaves_the_others_in_the_table(
     order: tuple[str, str], command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

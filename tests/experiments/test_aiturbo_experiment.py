@@ -155,27 +155,6 @@ def test_the_error_of_an_estimate_is_independent_of_when_it_becomes_good() -> No
 # Reproducibility.
 
 
-def test_a_seed_determines_the_table() -> None:
-    table = workloads.load("aiturbo_ps", seed=1, jobs=30)
-    assert_frame_equal(table, workloads.load("aiturbo_ps", seed=1, jobs=30))
-    assert not table["duration_s"].equals(workloads.load("aiturbo_ps", seed=2, jobs=30)["duration_s"])
-    assert len(workloads.load("aiturbo_ps", seed=1)) == 120
-
-
-def test_a_table_is_valid_and_has_its_origin() -> None:
-    table = workloads.load("aiturbo_ps", seed=1)
-    assert_frame_equal(traces.check(table), table)
-    assert set(table.attrs["origin"].values()) == {"filled: drawn for AITurbo's experiment"}
-
-
-def test_filling_keeps_columns_and_knows_every_model() -> None:
-    table = workloads.load("aiturbo_ps", seed=1)
-    full = traces.fill(table, seed=1, largest_gpu_gib=16.0)
-    assert_frame_equal(full[list(table.columns)], table)
-    assert (full[["active_ms", "sync_gb"]] > 0).all(axis=None)
-    assert not any("without a profile" in note for note in full.attrs["notes"])
-
-
 @pytest.mark.parametrize(
     ("change", "columns"),
     [
