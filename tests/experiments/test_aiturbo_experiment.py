@@ -253,6 +253,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
             aiturbo, "sample_trials", lambda name, trials, seed, jobs=12: few_jobs(name, trials, seed)
         )
         patch.setattr(aiturbo, "CHANGES", few)
+        patch.setattr(aiturbo, "HORIZONS", aiturbo.HORIZONS[::4])
         patch.setattr(aiturbo, "FITTED", 1)
         assert main(["--paper", "aiturbo", "--windows", "2", "--out", str(folder)]) == 0
     return Run(" ".join(printed.getvalue().split()), folder)
