@@ -79,8 +79,8 @@ def test_times_that_are_no_whole_seconds() -> None:
             job._replace(submit_s=job.submit_s / 7, duration_s=job.duration_s / 7, load_s=job.load_s / 3)
             for job in random_jobs(rng, 40)
         ]
-        free = {"estimates": number % 2 == 1, "preemption": number % 3 != 2}
-        rules = base._replace(**free, tick_s=33.3, levels=(100.0, 700.1))
+        rules = base._replace(estimates=number % 2 == 1, preemption=number % 3 != 2)
+        rules = rules._replace(tick_s=33.3, levels=(100.0, 700.1))
         assert compiled(jobs, MIXED, rules) == reference.simulate(jobs, MIXED, rules), rules
 
 
