@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,16 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no images of validations, which takes longer than the validation."""
     monkeypatch.setattr("gpu_cluster_gym.agents.callbacks.show_image", lambda *drawn: None)
+
+
+@pytest.fixture
+def few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let environments have four windows where no number is given, and not 64, which are prepared one by one."""
+    from gpu_cluster_gym.envs.env import GPUClusterEnv, UnionEnv
+
+    for kind in (GPUClusterEnv, UnionEnv):
+        defaults: Any = kind.__init__.__kwdefaults__
+        monkeypatch.setitem(defaults, "count", 4)
 
 
 @pytest.fixture(scope="session")

@@ -62,15 +62,11 @@ def distilled(tmp_path: Path, steps: int) -> tuple[Distilled, Sorts]:
     return model, envs
 
 
-def test_it_recognises_the_workload_by_the_observation(tmp_path: Path) -> None:
+def test_it_recognises_the_workload_and_acts_as_its_teachers_half_of_the_time(tmp_path: Path) -> None:
+    """By the observation; it visits the states that both lead to."""
     model, envs = distilled(tmp_path, 96)
     answers, _ = model.predict(envs.reset(), deterministic=True)
     assert answers == pytest.approx(OFFSETS, abs=0.1)
-
-
-def test_it_acts_as_its_teachers_half_of_the_time(tmp_path: Path) -> None:
-    """It visits the states that both lead to."""
-    _, envs = distilled(tmp_path, 96)
     like = np.mean([(each == OFFSETS.astype(np.float32)).all(1) for each in envs.acted])
     assert 0.3 < like < 0.7
 

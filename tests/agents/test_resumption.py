@@ -4,6 +4,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,6 @@ import torch
 from benchmarks.trust import points
 from gpu_cluster_gym.agents import integrity, resumption, steer, warm_start
 from gpu_cluster_gym.agents.learn import learn
-from gpu_cluster_gym.agents.timed_ppo import TimedPPO
 from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.run_folder import RESUMABLE
 from gpu_cluster_gym.simulator.rule_policy import Rule
@@ -36,12 +36,12 @@ FEW = SteerTraining(
 PLAIN = replace(TINY, total_timesteps=384, validate_every=100, n_steps=16, critic_first=2)
 """Six rollouts, the first two of which teach the critic alone; they end in the middle of windows."""
 STUDENT = MovesTraining(
-    total_timesteps=384,
+    total_timesteps=192,
     windows=4,
     validation_windows=2,
     validate_every=100,
     num_envs=4,
-    n_steps=16,
+    n_steps=8,
     batch_size=16,
     n_epochs=2,
     hidden=4,
@@ -60,6 +60,17 @@ KINDS: dict[str, Training] = {
     "plain": PLAIN,
     "plain, one environment": replace(PLAIN, num_envs=1, total_timesteps=48),
 }
+OFTEN = {"search, then PPO": 0.7, "distillation, then PPO": 0.3, "normalised, several workloads": 0.7} | {
+    "student": 0.3,
+    "plain": 0.7,
+}
+"""Kinds in which all others are contained, and when each is ended; the rest is tried nightly."""
+CASES = [
+    pytest.param(kind, share, marks=() if OFTEN.get(kind) == share else pytest.mark.slow)
+    for kind in KINDS
+    for share in (0.3, 0.7)
+]
+Whole = Callable[[str], Path]
 
 
 @pytest.fixture(autouse=True)
@@ -119,33 +130,26 @@ def curves(out: Path) -> list[tuple[str, int, float]]:
         return points(out)
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def whole(
-    request: pytest.FixtureRequest, scenario: Scenario, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Training, Path]:
-    """Return the folder of an uninterrupted run of each kind."""
-    return run_whole(scenario, KINDS[request.param], tmp_path_factory.mktemp("whole"))
-
-
 @pytest.fixture(scope="module")
-def searched(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> tuple[Training, Path]:
-    """Return the folder of an uninterrupted run of a search, then PPO."""
-    return run_whole(scenario, FEW, tmp_path_factory.mktemp("searched"))
+def whole(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """Return a function that returns the folder of an uninterrupted run of a kind."""
 
+    @cache
+    def folder(kind: str) -> Path:
+        out = tmp_path_factory.mktemp("whole")
+        learn(scenario, KINDS[kind], out)
+        return out
 
-def run_whole(scenario: Scenario, training: Training, out: Path) -> tuple[Training, Path]:
-    """Train to the end; return the choices and the folder."""
-    learn(scenario, training, out)
-    return training, out
+    return folder
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("share", [0.3, 0.7])
+@pytest.mark.parametrize(("kind", "share"), CASES)
 def test_a_resumed_run_equals_an_uninterrupted_one(
-    whole: tuple[Training, Path], scenario: Scenario, tmp_path: Path, share: float
+    kind: str, share: float, whole: Whole, scenario: Scenario, tmp_path: Path
 ) -> None:
     """KilledError in the first generation, in others, in PPO, and near the end."""
-    training, out = whole
+    training, out = KINDS[kind], whole(kind)
     with pytest.raises(KilledError):
         learn(scenario, training, tmp_path, stepped=until(round(share * training.total_timesteps)))
     scramble()
@@ -157,9 +161,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_that_is_killed_again_and_again_comes_to_the_same_end(
-    searched: tuple[Training, Path], scenario: Scenario, tmp_path: Path
+    whole: Whole, scenario: Scenario, tmp_path: Path
 ) -> None:
-    training, out = searched
+    training, out = FEW, whole("search, then PPO")
     for steps in (150, 90, 40, 30):
         scramble()
         try:
@@ -174,10 +178,10 @@ def test_a_run_that_is_killed_again_and_again_comes_to_the_same_end(
 
 @pytest.mark.usefixtures("undrawn")
 def test_states_take_a_small_share_of_the_time(
-    from_random: tuple[Training, Path], scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Whole, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where writing must take next to no time, the first state is the only one, and the run is repeated from it."""
-    training, out = from_random
+    training, out = PLAIN, whole("plain")
     monkeypatch.setattr(resumption, "SHARE", 1e-9)
     written: list[int] = []
     monkeypatch.setattr(resumption, "_write", noting(resumption._write, written))
@@ -199,83 +203,9 @@ def noting(write: Callable[..., None], steps: list[int]) -> Callable[..., None]:
     return noted
 
 
-@pytest.fixture(scope="module")
-def from_random(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> tuple[Training, Path]:
-    """Return the folder of an uninterrupted run of PPO from random weights."""
-    return run_whole(scenario, PLAIN, tmp_path_factory.mktemp("from_random"))
-
-
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("forgotten", ["rollouts", "optimizer"])
-def test_a_forgotten_part_of_a_plain_run_shows(
-    from_random: tuple[Training, Path],
-    scenario: Scenario,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    forgotten: str,
-) -> None:
-    """Planted faults: the number of rollouts decides when the actor learns."""
-    training, out = from_random
-    if forgotten == "rollouts":
-        monkeypatch.setattr(TimedPPO, "counters", ())
-    with pytest.raises(KilledError):
-        learn(scenario, training, tmp_path, stepped=until(round(0.6 * training.total_timesteps)))
-    scramble()
-    monkeypatch.setattr(resumption, "below", without(forgotten, resumption.below))
-    learn(scenario, training, tmp_path, resume=True)
-    assert files(tmp_path) != files(out)
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("forgotten", ["torch", "generators", "envs"])
-def test_a_forgotten_part_of_the_state_shows(
-    searched: tuple[Training, Path],
-    scenario: Scenario,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    forgotten: str,
-) -> None:
-    """Planted faults: each part of the state decides what comes next."""
-    training, out = searched
-    with pytest.raises(KilledError):
-        learn(scenario, training, tmp_path, stepped=until(round(0.7 * training.total_timesteps)))
-    scramble()
-    monkeypatch.setattr(resumption, "below", without(forgotten, resumption.below))
-    if forgotten == "torch":
-        monkeypatch.setattr(torch, "set_rng_state", lambda state: None)
-    if forgotten == "generators":
-        monkeypatch.setattr(resumption, "generator", lambda state: np.random.default_rng(0))
-    learn(scenario, training, tmp_path, resume=True)
-    assert files(tmp_path) != files(out)
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(
-    ("kind", "forgotten"),
-    [("student", "model"), ("distillation, then PPO", "model"), ("normalised", "normalizers")],
-)
-def test_a_forgotten_part_of_a_kind_shows(
-    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, forgotten: str
-) -> None:
-    """Planted faults: lists of moves and their advantages, lessons of a teacher, running statistics."""
-    training = KINDS[kind]
-    learn(scenario, training, tmp_path / "whole")
-    with pytest.raises(KilledError):
-        learn(scenario, training, tmp_path / "killed", stepped=until(round(0.3 * training.total_timesteps)))
-    scramble()
-    monkeypatch.setattr(resumption, "below", without(forgotten, resumption.below))
-    learn(scenario, training, tmp_path / "killed", resume=True)
-    assert files(tmp_path / "killed") != files(tmp_path / "whole")
-
-
-def without(name: str, below: Callable[..., resumption.Arrays]) -> Callable[..., resumption.Arrays]:
-    """Return `below`, which finds no arrays of a name."""
-    return lambda prefix, arrays: {} if prefix.partition("/")[0] == name else below(prefix, arrays)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_finished_training_is_not_repeated(searched: tuple[Training, Path], scenario: Scenario) -> None:
-    training, out = searched
+def test_a_finished_training_is_not_repeated(whole: Whole, scenario: Scenario) -> None:
+    training, out = FEW, whole("search, then PPO")
     before = files(out)
     assert learn(scenario, training, out, resume=True, stepped=until(1)) == out / "best"
     assert files(out) == before

@@ -182,11 +182,9 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
 
 def test_an_agent_is_learned_and_kept(scenario: Scenario, tmp_path: Path) -> None:
     seen: list[Validated] = []
-    best = learn(scenario, FEW, tmp_path / "first", validated=seen.append)
+    learn(scenario, FEW, tmp_path, validated=seen.append)
     assert seen[0].greedy.ratio == pytest.approx(1.0)
     assert len({each.greedy.ratio for each in seen}) > 1
-    again = learn(scenario, FEW, tmp_path / "again")
-    assert (best / "weights.safetensors").read_bytes() == (again / "weights.safetensors").read_bytes()
 
 
 def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +15,8 @@ from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.resolve import BASELINES
 from gpu_cluster_gym.envs.floors import FLOORS
-from gpu_cluster_gym.evaluate import Evaluation, chosen, main, read_choices
+from gpu_cluster_gym.evaluate import chosen, main, read_choices
 from gpu_cluster_gym.evaluation import metrics
-from gpu_cluster_gym.simulator.choice import flag, names
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.results import COLUMNS
@@ -226,22 +224,6 @@ def test_two_processes_give_the_results_of_one(command: Command, crowded: Path, 
     assert tables[0] == tables[1]
 
 
-def test_somebodys_own_policy(
-    command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mine_for_a_test.py").write_text(
-        "from gpu_cluster_gym.simulator.policy import Ranking\nlongest = Ranking('submit')\n",
-        encoding="utf-8",
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
-    code, out, _ = command("--policy", "mine_for_a_test:longest", *windows_of(crowded, tmp_path / "out"))
-    assert code == 0
-    assert "mine_for_a_test:longest" in out
-    mine, fifo = (jobs_of(tmp_path / "out", name) for name in ("mine_for_a_test_longest", "fifo"))
-    assert mine["finish_s"].tolist() == fifo["finish_s"].tolist()
-
-
 @pytest.mark.parametrize("order", [("fifo", "broken"), ("broken", "fifo")], ids=["joined", "reference"])
 def test_a_policy_that_fails_leaves_the_others_in_the_table(
     order: tuple[str, str], command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -355,20 +337,6 @@ def test_preemptive_rankings_under_easy_are_named(command: Command, crowded: Pat
     notes = notes_of(tmp_path)
     assert "Ran as greedy, since easy does not apply to preemptive rankings: srtf, las." in notes
     assert "Independent of the discipline: xion, random_legal, first_legal." in notes
-
-
-def test_help_lists_every_flag_once_and_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, evaluate\n"
-        "try:\n    evaluate.main(['--help'])\n"
-        "except SystemExit as stop:\n    print('code', stop.code)\n"
-        "print({'pandas', 'numba', 'torch', 'scipy', 'joblib', 'matplotlib'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-2:] == ["code 0", "set()"]
-    listed = re.findall(r"^│ (--[\w-]+)", done.stdout, re.MULTILINE)
-    wanted = [flag(name) for name in names(Evaluation)]
-    assert sorted(listed) == sorted(wanted)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ def test_an_agent_is_trained_from_another(tmp_path: Path, capsys: pytest.Capture
         ["price"],
         3,
     )
+    with pytest.raises(ValueError, match="RUN requires an agent trained with --action steer --search 1"):
+        keep_constants.main([str(second), "--workload", "mixed", "--out", str(tmp_path)])
 
 
 def test_an_unknown_initial_policy_is_refused_before_there_is_a_folder(
@@ -60,10 +62,3 @@ def test_constants_are_kept_with_their_source(tmp_path: Path) -> None:
     assert kept.keys() >= {"physics", "streams", "commit", "episodes", "validation", "windows"}
     assert set(kept["weights"]) == {each.name for each in RULE_PARAMETERS if each.scale > 0}
     assert isinstance(baselines.vary(Rule(), **kept["weights"]), Rule)
-
-
-def test_an_agent_of_ppo_is_no_search(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert trained(tmp_path, "--out", str(run), "--search", "0") == 0
-    with pytest.raises(ValueError, match="RUN requires an agent trained with --action steer --search 1"):
-        keep_constants.main([str(run), "--workload", "mixed", "--out", str(tmp_path)])

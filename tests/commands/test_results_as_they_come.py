@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,9 @@ def table_of(out: str) -> str:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("uninterrupted") / "out"
-    assert main(arguments(folder, "--record")) == 0
+    with redirect_stdout(StringIO()) as printed:
+        assert main(arguments(folder, "--record")) == 0
+    (folder.parent / "printed").write_text(printed.getvalue(), encoding="utf-8")
     return folder
 
 
@@ -71,7 +75,7 @@ def after(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, BaseExcept
     monkeypatch.undo()
 
 
-@pytest.mark.parametrize("entries", [0, 1, CELLS - 1])
+@pytest.mark.parametrize("entries", [0, CELLS - 1])
 def test_an_interrupted_run_continues_to_the_same_table(
     entries: int,
     uninterrupted: Path,
@@ -82,8 +86,7 @@ def test_an_interrupted_run_continues_to_the_same_table(
     patient: None,
 ) -> None:
     out = tmp_path / "out"
-    assert main(arguments(tmp_path / "whole", "--record")) == 0
-    whole = capsys.readouterr().out
+    whole = (uninterrupted.parent / "printed").read_text(encoding="utf-8")
     after(entries, KeyboardInterrupt())
     assert main(arguments(out, "--record")) == 130
     assert f"interrupted; continue it with --resume {out}" in capsys.readouterr().err

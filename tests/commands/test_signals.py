@@ -119,7 +119,9 @@ def test_a_worker_ends_with_its_parent() -> None:
     assert not is_alive(found[0])
 
 
-@pytest.mark.parametrize(("action", "name"), [("plain", "SIGTERM"), ("steer", "SIGHUP")])
+@pytest.mark.parametrize(
+    ("action", "name"), [pytest.param("plain", "SIGTERM", marks=pytest.mark.slow), ("steer", "SIGHUP")]
+)
 def test_a_training_run_ends_on_a_signal_without_orphans(action: str, name: str) -> None:
     """One run, with patience for a busy machine; `python -m benchmarks.trust` ends five by each signal."""
     found = signals((name,), rounds=1, within_s=2.0, limit_s=60.0, actions=(action,))

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
@@ -252,19 +250,6 @@ def test_two_runs_never_share_a_folder(command: Command, trace: str, tmp_path: P
     code, _, error = command("--trace-file", trace, *FEW, "--out", tmp_path / "run")
     assert code == 2
     assert "has a run already" in error
-
-
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, train_agent\n"
-        "try: train_agent.main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'pandas', 'numba', 'torch', 'scipy', 'stable_baselines3'} & set(sys.modules)\n"
-        "print(heavy, file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "set()"
-    assert "--learning-rate" in done.stdout
 
 
 @pytest.mark.parametrize(

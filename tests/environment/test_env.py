@@ -29,7 +29,8 @@ KINDS = {
     "victims_by": ["rule", "agent"],
 }
 ALL = [dict(zip(KINDS, chosen, strict=True)) for chosen in itertools.product(*KINDS.values())]
-STEPS = 700
+KINDS_BY_DEFAULT = {"observation": "slots", "placed_by": "rule", "victims_by": "rule"}
+STEPS = 300
 BY_AGENT = {"placed_by": "agent", "victims_by": "agent"}
 
 
@@ -42,7 +43,13 @@ def goes_together(kinds: dict[str, str]) -> bool:
     return by_rule or (shows and kinds["reward"] != "rollout_advantage")
 
 
-PAIRED = [kinds for kinds in ALL if goes_together(kinds)]
+PAIRED = [
+    kinds
+    for kinds in ALL
+    if goes_together(kinds)
+    and (kinds["reward"] == "jct" or kinds == KINDS_BY_DEFAULT | {"reward": kinds["reward"]})
+]
+"""Each observation and who places and chooses victims, with one reward; each reward, with one of these."""
 
 
 TYPES = {
@@ -97,10 +104,10 @@ def test_a_cluster_with_a_core_a_gpu_has_no_fault(tmp_path: Path) -> None:
     env_checker.check_env(tiny.make(chosen))
 
 
-@pytest.mark.parametrize("kinds", [kinds for kinds in ALL if kinds not in PAIRED], ids=named)
-def test_kinds_that_do_not_go_together_are_refused(kinds: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"requires placed_by='rule'( and victims_by='rule')?, since it"):
-        tiny.make(tiny.scenario(tmp_path), **kinds)
+def test_kinds_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    for kinds in (kinds for kinds in ALL if not goes_together(kinds)):
+        with pytest.raises(ValueError, match=r"requires placed_by='rule'( and victims_by='rule')?, since it"):
+            tiny.make(tiny.scenario(tmp_path), **kinds)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def by(key: Callable[[GPUClusterEnv, int], float]) -> Choose:
     return choose
 
 
-@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("physics", ["all", "none"])
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("margin", [0.0, 1.0, 8.0, float("inf")])
 def test_the_base_policy_alone_is_its_heuristic(
@@ -111,7 +111,7 @@ def test_primitive_moves_make_a_ranking(
         assert_frame_equal(driven(env, by(key)), direct(env, policy), check_exact=True)
 
 
-@pytest.mark.parametrize("slots", [1, 2, 5])
+@pytest.mark.parametrize("slots", [1, 5])
 @pytest.mark.parametrize("physics", PHYSICS)
 def test_the_base_policy_needs_no_more_than_a_slot(physics: str, slots: int, tmp_path: Path) -> None:
     """Its own choice is always shown, even if other jobs are not."""

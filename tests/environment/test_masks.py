@@ -91,13 +91,10 @@ def legal(env: GPUClusterEnv, kind: dict[str, str]) -> list[bool]:
 def test_the_mask_has_the_actions_that_the_episode_allows(
     kind: dict[str, str], physics: str, tmp_path: Path
 ) -> None:
-    for seed in range(2):
-        env = tiny.make(
-            tiny.scenario(tmp_path, tiny.jobs(seed=seed), physics=physics), **kind, observation="tables"
-        )
-        for seen in tiny.wander(env, seed):
-            assert seen.mask.dtype == bool
-            assert seen.mask.tolist() == legal(env, kind)
+    env = tiny.make(tiny.scenario(tmp_path, physics=physics), **kind, observation="tables")
+    for seen in tiny.wander(env):
+        assert seen.mask.dtype == bool
+        assert seen.mask.tolist() == legal(env, kind)
 
 
 @pytest.mark.parametrize("physics", ["all", "none"])
@@ -133,8 +130,8 @@ def test_unmasked_actions_do_not_raise(kind: dict[str, str], physics: str, tmp_p
         assert tiny.bits(env.action_masks()) == tiny.bits(seen.mask)
 
 
-@pytest.mark.parametrize("slots", [1, 3, tiny.COUNT])
-@pytest.mark.parametrize("physics", PHYSICS)
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("physics", ["all", "none"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
 def test_one_action_is_always_legal(kind: dict[str, str], physics: str, slots: int, tmp_path: Path) -> None:
     chosen = tiny.scenario(tmp_path, physics=physics)

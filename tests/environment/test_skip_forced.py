@@ -80,7 +80,7 @@ def test_primitives_equal_their_moves_and_the_skipped_time(
     numbering = env.batch.actions
     rng, done = np.random.default_rng(0), False
     seen, _ = env.reset(seed=0)
-    for _ in range(400):
+    for _ in range(200):
         if done:
             break
         plain, slots = deepcopy(env.episode), Slots(8, 6)

@@ -18,7 +18,7 @@ from gpu_cluster_gym.simulator.source import Source, source_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import _workload
 
-POLICIES, PAIRS = 50, 6  # at most so many policies; pairs of each
+POLICIES, PAIRS = 50, 1  # at most so many policies; pairs of each
 
 
 def test_no_honest_policy_or_agent_is_accused() -> None:

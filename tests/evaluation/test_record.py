@@ -60,18 +60,6 @@ def test_recording_does_not_change_the_results(work: Workload, recorded: Record)
     pd.testing.assert_frame_equal(recorded.results, run_window(made("union"), work))
 
 
-def test_segments_add_up_to_the_results_of_each_job(recorded: Record) -> None:
-    segments = recorded.segments.assign(spent=recorded.segments["to_s"] - recorded.segments["from_s"])
-    spent = segments.pivot_table("spent", "job_id", "phase", aggfunc="sum", observed=False, fill_value=0.0)
-    spent = spent.loc[recorded.results["job_id"]]
-    for column, phases in {"wait_s": WAITING, "overhead_s": OVERHEAD}.items():
-        assert spent[list(phases)].sum(axis=1).tolist() == pytest.approx(recorded.results[column].tolist())
-    ran = recorded.results["run_s"] + recorded.results["lost_s"]
-    assert spent["running"].tolist() == pytest.approx(ran.tolist())
-    assert ran.sum() > 0
-    assert recorded.results["wait_s"].sum() > 0
-
-
 def test_columns_are_those_that_are_declared(recorded: Record) -> None:
     assert list(recorded.segments) == list(SEGMENTS)
     assert list(recorded.timeline) == list(TIMELINE)

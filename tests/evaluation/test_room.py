@@ -68,23 +68,6 @@ def test_a_workload_has_room_where_a_gain_is_certain(
     assert line.startswith(f"- `w`: {verdict}")
 
 
-def test_tables_have_a_row_per_workload() -> None:
-    found = rows((0.9, 0.85, 0.94), (0.01, 0.004, 0.1))
-    line = room.room_table(found)[2]
-    assert line.startswith("| w | 0.80 | 1.500 (1.400-1.600) |")
-    assert "srtf: 1.200 (1.100-1.300)" in line
-    assert "+1.0 % (se 0.4; 10.0 with luck)" in line
-    assert room.floors_table(found)[2] == "| w | 1.25 / 2.0 | 1.25 / 2.0 |  |  | 1.25 / 2.0 | 25 % |"
-
-
-def test_a_second_seed_has_a_row_of_its_own() -> None:
-    found = rows((0.9, 0.85, 0.94), (0.01, 0.004, 0.1))
-    both = [*found, *(row._replace(seed=1) for row in found)]
-    starts = [line.split(" | ")[0] for line in room.room_table(both)[2:]]
-    assert starts == ["| w", "| w, seed 1"]
-    assert "windows: w 9; w, seed 1 9." in room.legend(both)
-
-
 def test_the_load_of_a_steady_window_is_the_stated_one() -> None:
     """Over all its days, and not only over the time between the first and the last submission."""
     few = replace(named("quick"), warm_days=0.25, counted_days=0.25, after_days=0.5, cluster="1x8")

@@ -137,12 +137,6 @@ def test_a_grid_that_changes_nothing_is_given_up(
     assert outcome.best == {}
 
 
-def test_two_processes_give_the_results_of_one(
-    found: Outcome, training: list[Workload], validation: list[Workload]
-) -> None:
-    assert search.search(threshold, MARGINS, training, validation, budget=10**6, processes=2) == found
-
-
 # Test windows.
 
 

@@ -20,7 +20,6 @@ from gpu_cluster_gym.baselines.xion import Xion
 from gpu_cluster_gym.baselines.xion_threshold import threshold
 from gpu_cluster_gym.simulator.cluster import Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.policy import Policy, Ranking, RunsCompiled
 
@@ -119,28 +118,6 @@ def test_somebodys_own_policy_is_named_by_module_and_attribute(
 def test_a_class_is_instantiated_for_each_episode() -> None:
     assert named("xion") is not named("xion")
     assert named("fifo") is load("fifo")
-
-
-# Every policy.
-
-
-@pytest.mark.parametrize("placement", ["best_fit", "pooled"])
-@pytest.mark.parametrize("physics", ["estimates and preemption", "none"])
-@pytest.mark.parametrize("name", names())
-def test_every_job_ends(name: str, physics: str, placement: str) -> None:
-    rng = np.random.default_rng(5)
-    work = drawn(5, 60, [1, 1, 2, 4, 6, 8], places=2)
-    work["profiled_memory_gib"] = work["gpu_memory_gib"] = rng.choice([2.0, 14.0], len(work))
-    if physics != "none":
-        work["profiled_duration_s"] *= rng.lognormal(0, 0.5, len(work))
-        work["pause_s"], work["load_s"] = rng.uniform(0, 60, (2, len(work)))
-    cluster = Cluster("uneven", (4, 4, 2), (16.0, 16.0, 8.0), (24, 24, 12))
-    policy = named(name)
-    levels = policy.levels if isinstance(policy, Ranking) else ()
-    episode = Episode(work, cluster, exact=physics == "none", placement=placement, levels=levels)
-    run(policy, episode, oracle=True)
-    assert episode.done
-    assert legality.check(episode.states, 0, episode.jobs) == 0
 
 
 # What each is for.

@@ -4,7 +4,7 @@ A node of two GPUs and ten cores is the usual case: two cores are kept for GPUs 
 jobs with GPUs is six.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -21,13 +21,10 @@ from gpu_cluster_gym.simulator.core_sharing import CoreSharing
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
-from gpu_cluster_gym.simulator.kernel.cluster.readings import BUSY_ERROR_S
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
 from gpu_cluster_gym.simulator.view import View
-from tests.accounts.trial_of_cores import Curve
 
-EPS, DROP, WINDOW_S = 0.04, 0.1, 60.0
 VISION, LANGUAGE = 6.0, 0.1  # cores a GPU that keep it busy
 
 
@@ -89,49 +86,6 @@ def effective(played: Episode) -> float:
     count = len(played.jobs)
     busy = (played.state.busy_gpu_s[:count] * played.jobs["num_gpus"]).sum()
     return float(busy / (played.state.num_gpus * played.jobs["submit_s"][-1]))
-
-
-# The tuner in plain Python, with which `test_core_sharing` and `test_rule` compare the compiled one.
-
-
-def tuned(busy_at: Callable[[float], float], windows: int, seed: int) -> int:
-    """Return the cores that a job wants after several windows with its wanted cores and noisy readings."""
-    rng = np.random.default_rng(seed)
-    curve = Curve(3)
-    for window in range(windows):
-        begin, end = WINDOW_S * window, WINDOW_S * (window + 1)
-        curve.begin(begin, BUSY_ERROR_S * rng.standard_normal(), float(curve.want))
-        busy_s = WINDOW_S * busy_at(curve.want) + BUSY_ERROR_S * rng.standard_normal()
-        curve.end(end, float(busy_s), EPS, DROP)
-    return int(curve.want)
-
-
-@pytest.mark.parametrize(
-    "busy_at",
-    [
-        pytest.param(lambda cores: 1.0, id="flat"),
-        pytest.param(lambda cores: min(cores / 12, 1.0), id="linear"),
-        pytest.param(lambda cores: min(cores / 5.5, 1.0), id="with a knee"),
-        pytest.param(lambda cores: 1 - np.exp(-cores / 2), id="saturating"),
-        pytest.param(lambda cores: 0.8 * min(cores / 4, 1.0), id="never quite busy"),
-    ],
-)
-def test_the_tuner_finds_the_fewest_cores_that_are_about_best(busy_at: Callable[[float], float]) -> None:
-    """Within a step, within eight windows, in four of five cases: steps of one curve are lost in errors."""
-    best = busy_at(64)
-    least = next(cores for cores in range(1, 65) if busy_at(cores) >= best - EPS)
-    found = np.array([tuned(busy_at, windows=8, seed=seed) for seed in range(50)])
-    assert np.mean(abs(found - least) <= 1) >= 0.8
-
-
-def test_the_tuner_starts_again_when_a_job_has_become_slower() -> None:
-    """It is busy with three cores, half as busy with one, half as busy with three after a while: it may need six."""
-    curve = Curve(3)
-    for cores, busy in ((3, 1.0), (1, 0.5), (2, 0.9), (3, 0.5)):
-        curve.begin(0.0, 0.0, float(cores))
-        curve.end(WINDOW_S, busy * WINDOW_S, EPS, DROP)
-    assert list(curve.watched) == [3]
-    assert curve.want == 6
 
 
 # The eliminator.
@@ -242,6 +196,12 @@ def test_without_arrays_a_cpu_job_waits_for_remaining_cores() -> None:
     played = episode(work, (1, 2, 16))
     run(Coda(arrays=False), played)
     assert played.state.start_s[1] == played.state.finish_s[0]
+
+
+def test_nothing_is_divided_before_a_look() -> None:
+    played = started(jobs({}), (1, 1, 16))
+    with pytest.raises(ValueError, match="call look before"):
+        CoreSharing().divide(played.view, 3.0)
 
 
 # What each part is worth.

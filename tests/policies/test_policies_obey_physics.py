@@ -9,12 +9,10 @@ from tests.accounts.twins import Twins
 from tests.cases.turns import in_turn
 from tests.simulator.test_laws_physics import twins_of
 
-OTHERS = ("three a GPU", "no sharing")
+CONFIGS = ("all", "three a GPU", "no sharing")
 
 
-@pytest.mark.parametrize(
-    ("name", "config"), [*((name, "all") for name in baselines.names()), *in_turn(OTHERS)]
-)
+@pytest.mark.parametrize(("name", "config"), in_turn(CONFIGS))
 def test_every_policy_obeys_the_laws_with_all_physics(name: str, config: str) -> None:
     """Held against the account at every instant and after every action: time, memory, cores, progress, legality."""
     policy, twins = baselines.make(baselines.load(name)), twins_of(config, seed=3, count=9)

@@ -57,6 +57,7 @@ def is_run_elsewhere(block: Block) -> bool:
     return any(block.page == each or block.code.startswith(each) for each in (*ELSEWHERE, *NOT_RUN))
 
 
+@pytest.mark.usefixtures("few_windows")
 @pytest.mark.parametrize("block", [each for each in ALL if not is_run_elsewhere(each)], ids=str)
 def test_a_block_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -52,15 +52,15 @@ SMALL = {
 """Flags that replace those of a command."""
 DAYS = "--warm-days 0.25 --counted-days 0.25 --after-days 0.25"
 """Flags instead of --jobs and --all-windows where windows are steady."""
-MAX_WINDOWS = 4
-"""Up to this number, windows are not reduced, since later commands of a page draw them."""
+DRAWN = "runs/look"
+"""Folder of a run whose windows are not reduced, since later commands of a page draw the last."""
 STEPS = 64
 """Maximum steps of a training example."""
 SMALLER = {"learn(2_048)": f"learn({STEPS})", "n_steps=256": f"n_steps={STEPS}"}
 """Replacements in files that a page asks the reader to write."""
 
-WITH_TABLE = ("sb3_ppo", "sb3_dqn", "maskable_ppo")
-"""Training examples that end with a table."""
+MAIN, WITH_TABLE = evaluate.main, ("sb3_ppo", "sb3_dqn", "maskable_ppo")
+"""Training examples that end with a table, which the command makes."""
 
 READ_ONLY = {
     "benchmarks.": "minutes to hours",
@@ -75,6 +75,7 @@ READ_ONLY = {
     "--backend ray": "it needs a cluster; tests/evaluation/test_each.py starts one",
     "docs.examples.train.vectors": "test_training_examples runs it",
     "docs.examples.train.record_minari": "Minari is optional; test_training_examples runs it where it is installed",
+    "docs.examples.train.sb3_steer": "twenty validation windows; test_training_examples runs it and its policies",
     "docs.examples.train.optuna_search": "Optuna is optional; test_training_examples runs it where it is installed",
 }
 """Text of commands that are not run, only parsed, and the reason."""
@@ -164,6 +165,7 @@ def forget() -> None:
         del sys.modules[name]
 
 
+@pytest.mark.usefixtures("few_windows")
 @pytest.mark.filterwarnings("ignore:.*a legal action replaces it")  # PPO without masks
 @pytest.mark.parametrize("page", [name for name, found in RUN.items() if found])
 def test_commands_of_a_page_run_one_after_another(
@@ -215,9 +217,11 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
         case ["-m", module, *args]:
             given = [str(min(int(each), STEPS)) if each.isdigit() else each for each in args]
             given += ["--windows", "1"] if module.endswith(WITH_TABLE) else []
-            monkeypatch.setattr(sys, "argv", [module, *given])
             forget()
-            runpy.run_module(module, run_name="__main__")
+            with monkeypatch.context() as patch:
+                patch.setattr(sys, "argv", [module, *given])
+                patch.setattr(evaluate, "main", lambda args: MAIN([*args, *DAYS.split()]))
+                runpy.run_module(module, run_name="__main__")
             return 0
     raise AssertionError(f"unknown command {words}")
 
@@ -232,8 +236,8 @@ def small(args: Sequence[str], command: str) -> list[str]:
         wanted |= dict(pairs(shlex.split(DAYS)))
     if "--full-trace" in args:
         wanted.pop("--windows")
-    few = [words for flag, words in own if flag == "--windows" and int(words[0]) <= MAX_WINDOWS]
-    wanted |= {"--windows": few[0]} if few and command == "evaluate.py" else {}
+    if DRAWN in args:
+        wanted.pop("--windows", None)
     kept = [(flag, words) for flag, words in own if flag not in wanted]
     return [word for flag, words in (*kept, *wanted.items()) for word in (flag, *words) if word]
 

@@ -87,7 +87,10 @@ def test_the_page_has_every_entry_of_an_info(kind: str, tmp_path: Path) -> None:
     assert {"mean_jct_s", "jct_ratio"} <= entries or cut
 
 
-@pytest.mark.parametrize("name", ["mixed", "philly", "quick", "xonar_mix"])
+@pytest.mark.parametrize(
+    "name",
+    ["mixed", "xonar_mix", *(pytest.param(each, marks=pytest.mark.slow) for each in ("philly", "quick"))],
+)
 def test_windows_of_the_benchmark_page_match_the_scored_ones(name: str) -> None:
     """`python -m docs.pages.benchmark` generates the table."""
     assert f"| {' | '.join(benchmark.row(name))} |" in benchmark.PAGE.read_text(encoding="utf-8")

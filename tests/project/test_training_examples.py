@@ -83,7 +83,7 @@ def test_an_example_prints_logs_and_is_seeded(
         monkeypatch.setattr(module, size, 4)
     weights = []
     for seed in (0, 0, 1):
-        module.train(20 * STEPS, seed)
+        module.train(10 * STEPS, seed)
         model = module.model.__wrapped__()
         weights.append(torch.cat([each.flatten() for each in model.policy.state_dict().values()]))
     assert torch.equal(weights[0], weights[1])

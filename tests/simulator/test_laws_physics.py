@@ -124,11 +124,30 @@ class Claims(Whims):
 @each_config
 def test_the_accounts_agree_about_claims(config: str) -> None:
     seen = Counter[str]()
-    for seed in range(3):
+    for seed in range(2):
         twins = twins_of(config, seed)
         assert twins.play(Claims(twins.legal, seed, 300)) == []
         seen += twins.fluid.seen
-    assert seen["claim"] > 5
+    assert seen["claim"] > 3
+
+
+def test_a_difference_in_any_column_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of jobs and of machines: each column in turn has another first entry in the account."""
+    twins = twins_of("all", 1)
+    twins.advance()
+    for columns_of in ("of_jobs", "of_machines"):
+        sound = getattr(twins, columns_of)()
+        for name, (seen, expected) in sound.items():
+            shown = next(index for index, each in enumerate(expected) if each is not None)
+            other = [*expected]
+            other[shown] = "another"
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    twins, columns_of, lambda name=name, seen=seen, other=other: {name: (seen, other)}
+                )
+                twins.compare()
+            assert len(twins.differences) == 1
+            assert f"{name} of {shown} is" in twins.differences.pop()
 
 
 def test_the_episodes_put_the_accounts_to_the_test() -> None:
@@ -146,8 +165,11 @@ def test_the_episodes_put_the_accounts_to_the_test() -> None:
 
 
 @each_config
-def test_gpu_seconds_are_useful_overhead_lost_or_idle(config: str) -> None:
-    """A shared GPU counts once per job; reserved GPUs and GPUs of nodes that are down count as idle."""
+def test_times_add_up_and_all_is_given_back(config: str) -> None:
+    """GPU-seconds are useful, overhead, lost or idle; a completion time is the sum of its parts.
+
+    A shared GPU counts once per job; reserved GPUs and GPUs of nodes that are down count as idle.
+    """
     twins = account(config, SEEDS[0])
     results = twins.work.results(twins.episode)
     held = results["run_gpu_s"] + results["overhead_gpu_s"] + results["lost_gpu_s"]
@@ -156,20 +178,10 @@ def test_gpu_seconds_are_useful_overhead_lost_or_idle(config: str) -> None:
     assert twins.held_s - twins.doubled_s + twins.idle_s == pytest.approx(
         makespan * twins.work.cluster.num_gpus
     )
-
-
-@each_config
-def test_completion_time_is_the_sum_of_its_parts(config: str) -> None:
-    twins = account(config, SEEDS[0])
-    results = twins.work.results(twins.episode)
     parts = results[["wait_s", "run_s", "overhead_s", "lost_s"]].sum(axis="columns")
     assert results["jct_s"].to_numpy() == pytest.approx(parts.to_numpy(), rel=1e-9)
     assert twins.episode.state.present_seconds == pytest.approx(results["jct_s"].sum())
-
-
-@each_config
-def test_in_the_end_all_is_given_back(config: str) -> None:
-    view = account(config, SEEDS[0]).episode.view
+    view = twins.episode.view
     assert (view.gpus.free_memory_gib == view.nodes.gpu_memory_gib[view.gpus.node]).all()
     assert (view.nodes.free_cores == view.nodes.cores).all()
     assert (view.nodes.unreserved_cores == view.nodes.cores - view.nodes.num_gpus).all()
@@ -217,7 +229,7 @@ def digest(config: str, seed: int = 0) -> str:
     return hashlib.sha256(b"".join(episode.state[name].tobytes() for name in names)).hexdigest()
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", ["all", "late peaks, anyone"])
 def test_the_same_seed_gives_the_same_results(config: str) -> None:
     assert digest(config) == digest(config)
     assert digest(config, 1) != digest(config)

@@ -14,6 +14,7 @@ from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import coda_mix, named, windows, xion_small
 
 NAMES = ("coda_mix", "xion_small", "xonar_memory", "xonar_mix")
+DRAWN = (*NAMES, "aiturbo_ps", "mixed", "busy")
 DAYS = 8  # of coda_mix, drawn by as many seeds
 
 
@@ -38,7 +39,7 @@ def training(days: pd.DataFrame) -> pd.DataFrame:
 # All of them
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DRAWN)
 def test_a_seed_decides_the_table(name: str) -> None:
     table = workloads.load(name, seed=1, jobs=30)
     assert_frame_equal(table, workloads.load(name, seed=1, jobs=30))
@@ -47,7 +48,7 @@ def test_a_seed_decides_the_table(name: str) -> None:
     assert len(table) == len(other) == 30
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DRAWN)
 def test_a_generated_table_is_valid_and_has_its_origin(name: str) -> None:
     table = workloads.load(name, seed=1, jobs=30)
     assert_frame_equal(traces.check(table), table)
@@ -56,7 +57,7 @@ def test_a_generated_table_is_valid_and_has_its_origin(name: str) -> None:
     assert [note for note in table.attrs["notes"] if "sorted" in note] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DRAWN)
 def test_filling_adds_missing_columns_only(name: str) -> None:
     table = workloads.load(name, seed=1, jobs=30)
     full = traces.fill(table, seed=1, largest_gpu_gib=32.0)
@@ -66,7 +67,7 @@ def test_filling_adds_missing_columns_only(name: str) -> None:
     assert not any("without a profile" in note for note in full.attrs["notes"])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DRAWN)
 def test_a_generated_trace_reads_no_file(name: str) -> None:
     with pytest.raises(traces.TraceError, match="this trace is generated"):
         workloads.load(name, "jobs.csv", seed=0)
