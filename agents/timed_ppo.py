@@ -29,7 +29,7 @@ from gpu_cluster_gym.agents.ppo import TwoPhases
 from gpu_cluster_gym.agents.set_network import SetNetwork
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 from gpu_cluster_gym.envs.env import PlainBatch
-from gpu_cluster_gym.simulator.kernel.cluster.layout import FUTURE, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, FUTURE, RUNNING
 
 JOBS = 16.0
 """Jobs whose cost over one time constant is 1, so that values are of the order of 1."""
@@ -193,6 +193,7 @@ def progress(batch: PlainBatch) -> NDArray[np.float64]:
     phase = states["phase"][:, :jobs]
     since_s = np.where(phase == RUNNING, states["clock"][:, None] - states["banked"][:, :jobs], 0.0)
     made_s = states["attained_s"][:, :jobs] + states["rate"][:, :jobs] * since_s
+    made_s = np.where(phase == DONE, batch.jobs["duration_s"], made_s)
     arrived = (phase != FUTURE) & (np.arange(jobs) < states["num_jobs"][:, None])
     total: NDArray[np.float64] = np.where(arrived, made_s, 0.0).sum(1)
     return total

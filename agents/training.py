@@ -213,7 +213,7 @@ class PlainTraining(Training):
     """Rollouts from which only the critic learns."""
     without_arrivals: bool = True
     """Leave the value of jobs that arrive in a step out of its advantage, since no action can change it."""
-    queue_slots: int = choice(256, least=1)
+    queue_slots: int = choice(96, least=1)
     """Queued jobs that the agent observes and may start: the first and the last arrivals where there are more."""
     running_slots: int = choice(48, least=0)
     """Jobs that have left the queue which the agent observes, and may pause if they run."""

@@ -188,34 +188,27 @@ def test_rewards_are_job_seconds_without_progress(scenario: Scenario, window: in
     envs, total, made_s, done = EndlessJobSeconds(plain, tau_s), 0.0, 0.0, False
     envs.set_options({"window": window})
     envs.reset()
-    batch = vector.env.batch
+    batch = vector.batch
     assert isinstance(batch, PlainBatch)
     while not done:
         before_s = float(progress(batch)[0])
         _, rewards, dones, infos = envs.step(plain.action_masks().argmax(1))
         total, done = total - float(rewards[0]) * 16.0 * tau_s, bool(dones[0])
         made_s += 0.0 if done else float(progress(batch)[0]) - before_s
-    jobs = len(batch.windows[window].workload.jobs)
+    jobs = len(vector.env.batch.windows[window].workload.jobs)
     assert total + made_s == pytest.approx(infos[0]["mean_jct_s"] * jobs, rel=1e-4)
     assert made_s > 0
     assert infos[0]["TimeLimit.truncated"]
 
 
-def first_start(masks: np.ndarray) -> np.ndarray:
-    """Return the first legal start of each environment, or waiting: nothing is displaced where GPUs are free."""
-    starts = masks[:, : TINY.queue_slots]
-    return np.where(starts.any(1), starts.argmax(1), masks.shape[1] - 1)
-
-
 def test_progress_adds_up_to_the_run_times(scenario: Scenario) -> None:
     vector = batch_of(scenario)
     vector.reset(options={"window": [0]})
-    batch, done, before_s = vector.env.batch, False, 0.0
+    batch, done, before_s = vector.batch, False, 0.0
     assert isinstance(batch, PlainBatch)
     assert progress(batch).tolist() == [0.0]
     while not done:
-        masks = vector.action_masks()
-        _, _, ended, _, info = vector.step(first_start(masks))
+        _, _, ended, _, info = vector.step(vector.action_masks().argmax(1))
         made_s, done = float(progress(batch)[0]) - before_s, bool(ended[0])
         assert -1e-6 <= made_s <= info["elapsed"][0] * 16 + 1e-6, (
             "at most a second per second on each of 16 GPUs"
