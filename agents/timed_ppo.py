@@ -28,7 +28,7 @@ from gpu_cluster_gym.agents.networks import ScoringPolicy
 from gpu_cluster_gym.agents.ppo import TwoPhases
 from gpu_cluster_gym.agents.set_network import SetNetwork
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
-from gpu_cluster_gym.envs.env import PlainBatch
+from gpu_cluster_gym.envs.batch import Batch
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, FUTURE, RUNNING
 
 JOBS = 16.0
@@ -187,7 +187,7 @@ class EndlessJobSeconds(VecEnvWrapper):
         return seen, job_seconds / np.float32(self.unit), dones, infos
 
 
-def progress(batch: PlainBatch) -> NDArray[np.float64]:
+def progress(batch: Batch) -> NDArray[np.float64]:
     """Return the progress of all jobs of each environment so far, in seconds of their run time: (N,)."""
     states, jobs = batch.states[: batch.count], batch.jobs.shape[1]
     phase = states["phase"][:, :jobs]

@@ -50,8 +50,9 @@ class Slots:
         self._min_run_s = min_run_s
         self.observation = np.zeros(0, np.float32)
         self._caches = np.zeros(0)
-        self._jobs = np.zeros(0)
-        self._states, self._e = np.zeros(0), 0
+        self._jobs: np.ndarray = np.zeros(0)
+        self._states: np.ndarray = np.zeros(0)
+        self._e = 0
 
     @property
     def queue_part(self) -> np.ndarray:
