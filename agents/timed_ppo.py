@@ -36,8 +36,8 @@ JOBS = 16.0
 
 
 TAIL = 3.0
-"""Advantages are cut at so many times their mean absolute value: the few steps in which a burst of jobs arrives have up
-to a hundred times as much, and would drown the others."""
+"""Multiple of their mean absolute value at which advantages are cut. A few steps, in which many jobs arrive, have up to
+a hundred times as much, and would drown the others."""
 
 
 class TimedBuffer(RolloutBuffer):
@@ -180,9 +180,7 @@ class EndlessJobSeconds(VecEnvWrapper):
             infos[i]["TimeLimit.truncated"] = True
         job_seconds = rewards * np.array([info["scale"] for info in infos], np.float32)
         job_seconds -= np.float32(self.pause_cost) * self._paused
-        made_s = np.where(
-            dones, 0.0, progress(self._batch) - before_s
-        )  # where it ended, another window has begun
+        made_s = np.where(dones, 0.0, progress(self._batch) - before_s)  # else the next window has begun
         job_seconds += made_s.astype(np.float32)
         return seen, job_seconds / np.float32(self.unit), dones, infos
 

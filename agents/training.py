@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpu_cluster_gym.envs.env import WhenFull
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice
 from gpu_cluster_gym.traces import did_you_mean, unknown
 from gpu_cluster_gym.workloads import Scenario, names
@@ -220,7 +219,7 @@ class PlainTraining(Training):
     min_run_s: float = choice(1800.0, least=0)
     """Time since its last start after which the agent may pause a job, s. With less, agents learn to pause and restart
     jobs without end."""
-    when_full: WhenFull = "displace"
+    when_full: Literal["wait", "claim", "displace"] = "displace"
     """What a start that does not fit does: nothing, claim GPUs until they are released, or displace running jobs."""
     pause_cost: float = choice(200.0, least=0)
     """Job-seconds that a pause costs in training beyond what it costs in truth. Without it, agents learn to exchange

@@ -501,13 +501,12 @@ class GPUClusterEnv(ClusterEnv):
     `sets`, the default: Box, float32 (n,): the features of K queued jobs, totals of the cluster, legal starts and
     waiting, and the features of R jobs that have left the queue: running ones, those on claimed GPUs and then those
     with most time remaining, then those that load, pause, or have GPUs reserved; nothing of the base policy. `slots`,
-    the
-    default with `hints=True` and `victims_by="rule"`: Box, float32 (n,): the same features of queued jobs and totals,
-    the logits of the base policy, and the mask. `tables`, the default with `placed_by="agent"`: Dict of float32 vectors
-    `free_memory` (share of each GPU's), `free_cores` (share of each node's), `queue`, `running` and `totals`. Times are
-    log1p(seconds / 60) / 4. `columns` and `shapes` name every entry, and `parts(observation)` splits an observation.
-    Of more than K queued jobs in the order of arrival, the first and the last ones are shown, half and half; in another
-    order the first K. The base policy's own choice, if it is not among them, takes the last slot. With
+    the default with `hints=True` and `victims_by="rule"`: Box, float32 (n,): the same features of queued jobs and
+    totals, the logits of the base policy, and the mask. `tables`, the default with `placed_by="agent"`: Dict of float32
+    vectors `free_memory` (share of each GPU's), `free_cores` (share of each node's), `queue`, `running` and `totals`.
+    Times are log1p(seconds / 60) / 4. `columns` and `shapes` name every entry, and `parts(observation)` splits an
+    observation. Of more than K queued jobs in the order of arrival, the first and the last ones are shown, half and
+    half; in another order the first K. The base policy's own choice, if it is not among them, takes the last slot. With
     `mask="observation"`: Dict of `observations` and `action_mask`, int8 (n,).
 
     ## Rewards

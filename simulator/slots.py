@@ -68,7 +68,9 @@ class Slots:
     def running_features(self) -> np.ndarray:
         """Features of the running slots: (R, len(RUNNING_FEATURES))."""
         first, count = width(len(self.queue)), len(self.running)
-        return self.observation[first : first + count * features.NUM_RUNNING].reshape(count, -1)
+        return self.observation[first : first + count * features.NUM_RUNNING].reshape(
+            count, features.NUM_RUNNING
+        )
 
     @property
     def base_logits(self) -> np.ndarray:

@@ -9,11 +9,12 @@ import torch
 
 from gpu_cluster_gym.agents.checkpoint import Agent, new_network, policy_of
 from gpu_cluster_gym.agents.plain import play, untrained
-from gpu_cluster_gym.agents.set_network import Jobs, SetNetwork
+from gpu_cluster_gym.agents.set_network import READ, Jobs, SetNetwork
+from gpu_cluster_gym.agents.training import Training
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.envs.observations import Sizes, sets
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.kernel.slots.features import QUEUE_FEATURES
+from gpu_cluster_gym.simulator.kernel.slots.features import FITS, QUEUE_FEATURES
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, batch_of, crowded, env_of, opinionated
@@ -24,9 +25,9 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     return crowded(tmp_path_factory.mktemp("crowd"))
 
 
-def some_observations(scenario: Scenario, count: int = 64) -> torch.Tensor:
+def some_observations(scenario: Scenario, count: int = 64, training: Training = TINY) -> torch.Tensor:
     """Return what an agent that draws legal actions sees first."""
-    env = env_of(scenario)
+    env = env_of(scenario, training)
     env.action_space.seed(0)
     seen = [env.reset(options={"window": 0})[0]]
     while len(seen) < count:
@@ -103,7 +104,7 @@ def test_nothing_of_the_base_policy_is_read(scenario: Scenario) -> None:
 
 def test_an_untrained_agent_prefers_no_start_and_hardly_pauses(scenario: Scenario) -> None:
     torch.manual_seed(0)
-    network, seen = new_network(TINY), some_observations(scenario)
+    network, seen = new_network(TINY), some_observations(scenario, training=replace(TINY, when_full="wait"))
     assert isinstance(network, SetNetwork)
     shares = network.forward_actor(seen).softmax(1)
     legal = Jobs.of(seen, TINY.queue_slots).legal
@@ -115,10 +116,24 @@ def test_an_untrained_agent_prefers_no_start_and_hardly_pauses(scenario: Scenari
     assert shares[:, pauses].max() < 0.01
 
 
+def test_an_untrained_agent_hardly_displaces(scenario: Scenario) -> None:
+    torch.manual_seed(0)
+    network, seen = new_network(TINY), some_observations(scenario, count=256)
+    assert isinstance(network, SetNetwork)
+    shares, starts = network.forward_actor(seen).softmax(1), slice(TINY.queue_slots)
+    jobs = Jobs.of(seen, TINY.queue_slots)
+    fits = torch.zeros(jobs.legal[:, starts].shape, dtype=torch.bool)
+    fits = fits.index_put(jobs.queue_at, jobs.queued[:, READ.index(FITS)] > 0)
+    displaces = jobs.legal[:, starts] & ~fits
+    waits = jobs.legal[:, -1]
+    assert displaces[waits].any()
+    assert shares[:, starts][displaces & waits[:, None]].max() < 0.01
+
+
 def test_the_policy_is_the_environment_played_greedily(scenario: Scenario) -> None:
     """Inside the kernel and asked step by step."""
     envs, network = batch_of(scenario), opinionated(seed=1)
-    torch.nn.init.constant_(network.actor.score_running.bias, 30.0)  # it pauses a lot
+    torch.nn.init.constant_(network.actor.claim, 30.0)  # it displaces a lot
     table, counts = play(envs, network)
     learned = greedy(network)
     load = envs.batch.windows[0].workload

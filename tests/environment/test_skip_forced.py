@@ -11,6 +11,7 @@ from gpu_cluster_gym.envs.observations.tables import observation as tables
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import legality
+from gpu_cluster_gym.simulator.kernel.slots.features import IS_LEGAL
 from gpu_cluster_gym.simulator.slots import Slots
 from tests.cases import tiny
 
@@ -85,7 +86,9 @@ def test_primitives_equal_their_moves_and_the_skipped_time(
             break
         plain, slots = deepcopy(env.episode), Slots(8, 6)
         look(plain, slots)
-        assert tiny.bits(env.action_masks()) == tiny.bits(numbering.mask(slots).astype(bool))
+        legal = numbering.mask(slots)
+        assert tiny.bits(env.action_masks()) == tiny.bits(legal.astype(bool))
+        slots.running_features[:, IS_LEGAL] = legal[numbering.pausing]
         assert tiny.bits(seen) == tiny.bits(tables(slots.observation, env.batch.sizes))
         number = int(rng.choice(np.flatnonzero(env.action_masks())))
         if number < numbering.wait:
