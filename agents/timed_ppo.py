@@ -180,7 +180,7 @@ class EndlessJobSeconds(VecEnvWrapper):
             infos[i]["TimeLimit.truncated"] = True
         job_seconds = rewards * np.array([info["scale"] for info in infos], np.float32)
         job_seconds -= np.float32(self.pause_cost) * self._paused
-        made_s = np.where(dones, 0.0, progress(self._batch) - before_s)  # else the next window has begun
+        made_s = np.where(dones, 0.0, progress(self._batch) - before_s)  # else they are of the next window
         job_seconds += made_s.astype(np.float32)
         return seen, job_seconds / np.float32(self.unit), dones, infos
 
