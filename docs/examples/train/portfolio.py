@@ -46,7 +46,13 @@ class Portfolio:
     ) -> None:
         self.names, self.every_s, self.futures = names, every_s, futures
         self.tau_s, self.arrivals = tau_s, arrivals
-        self._rankings: list[Ranking] = [baselines.make(baselines.load(name)) for name in names]  # type: ignore[misc]
+        members = [baselines.make(baselines.load(name)) for name in names]
+        self._rankings = [each for each in members if isinstance(each, Ranking)]
+        if len(self._rankings) < len(names):
+            wrong = next(
+                name for name, each in zip(names, members, strict=True) if not isinstance(each, Ranking)
+            )
+            raise ValueError(f"policy {wrong!r}: expected policies that are rankings, such as srtf")
         self._chosen, self._next_s, self._instant = 0, -np.inf, -1
         self.followed: Counter[str] = Counter()  # number of choices of each policy
 
