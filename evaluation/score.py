@@ -115,6 +115,8 @@ def _run(args: Sequence[str], folder: str, seconds: int, memory_gib: float) -> s
         return f"the policy took more than {seconds} s"
     if process.returncode == 0:
         return ""
+    if process.returncode == -signal.SIGXCPU:
+        return f"the policy took more than {seconds} s of CPU time"
     if process.returncode < 0:
         return f"the process was ended by signal {-process.returncode}: it reached a limit of time or memory"
     return _last(said)
