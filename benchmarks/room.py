@@ -56,8 +56,7 @@ BEST, AHEAD, TRUE, CONSTANTS, UNION = "best published", "look-ahead", "true run 
 TRUTH = "true_run_times"  # the shift
 HINTS: dict[str, Any] = {"hints": True, "victims_by": "rule"}
 SUFFIX = "_hints"  # of the names of floors with these keywords
-COLUMNS = (  # the floors with hints are in the table of floors
-    *FLOORS,
+COLUMNS = (  # floors are in the table of floors
     "fifo",
     BEST,
     UNION,
@@ -321,11 +320,7 @@ def room_table(rows: Sequence[Row]) -> list[str]:
     for workload, found in by_workload(rows):
         cells = [text_of(found.get(column), column) for column in COLUMNS]
         luck = found.get("luck split")
-        split = (
-            f"{100 * luck.ratio:+.1f} % (se {100 * luck.low:.1f}; {100 * luck.high:.1f} with luck)"
-            if luck
-            else ""
-        )
+        split = f"{100 * luck.ratio:+.1f} % (se {100 * luck.low:.1f})" if luck else ""
         offered = f"{found['load'].ratio:.2f}" if math.isfinite(found["load"].ratio) else "at once"
         lines.append(f"| {workload} | {offered} | {' | '.join(cells)} | {split} |")
     return lines

@@ -2,19 +2,21 @@
 
 Rows are the policies of `baselines/` with default settings, tuned policies where a search found other settings
 (`python -m benchmarks.tune`), and the shipped agents (`ppo`). Columns are the workloads of `workloads/`. The table is
-written between the marks in docs/results.md, some of its rows and columns to README.md, and every number to
-docs/results.csv. The picture docs/images/policies.png is drawn from that file; `--picture` draws it without simulating.
+written between the marks in docs/results.md, beside the column of `python -m benchmarks.table_of_log`; some of its rows
+and columns are written to README.md, and every number and interval to docs/results.csv. `--kept` writes the tables and
+the picture docs/images/policies.png from that file, without simulating.
 """
 
 import argparse
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from docs.pages.fill import filled
@@ -38,6 +40,11 @@ TUNED = "tuned"  # row of the policy and settings with the best validation score
 WINDOWS = {"xion_small": 40, "xonar_memory": 100, "xonar_mix": 100}
 DEFAULT_WINDOWS = 20
 TABLE = "all policies"  # name of the marks
+GENERATED, LOG = (
+    "philly_backlog",
+    "the log",
+)  # a workload, and the column of the real log behind it, to its right
+OF_LOG = "results_of_log"  # file of the log's results
 MAX_REASON = 120  # characters
 BRIEF_DIGITS = 2
 BRIEF_ROWS = ("fifo", "las", "sjf", "srtf", "xion", "xonar", "coda", "aiturbo", "union", "ppo")
@@ -195,11 +202,11 @@ def waits(cells: Sequence[Cell]) -> list[str]:
     if not known:
         return []
     workloads, labels = (list(dict.fromkeys(each)) for each in zip(*known, strict=True))
-    lines = [f"| mean / longest wait, s | {' | '.join(workloads)} |", f"|---|{'---|' * len(workloads)}"]
-    for label in sorted(name for name in labels if name in WAITS_ROWS or oracle(name)):
-        found = [known.get((name, label)) for name in workloads]
-        texts = [f"{each.mean_wait_s:,.0f} / {each.max_wait_s:,.0f}" if each else "" for each in found]
-        lines.append(f"| {label} | {' | '.join(texts)} |")
+    lines = [f"| mean / longest wait, h | {' | '.join(workloads)} |", f"|---|{'---|' * len(workloads)}"]
+    shown = sorted(name for name in labels if name in WAITS_ROWS or oracle(name))
+    lines += [
+        f"| {each} | {' | '.join(wait_h(known.get((name, each))) for name in workloads)} |" for each in shown
+    ]
     return ["", *lines]
 
 
@@ -215,14 +222,16 @@ def best_baseline(cells: Sequence[Cell], workload: str) -> str:
     return f"{best.policy}: {text(best, -1, BRIEF_DIGITS)}"
 
 
-def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
-    """Return the lines of the table: a row per policy with a result, oracles last, the best of a column in bold."""
+def table(cells: Sequence[Cell]) -> list[str]:
+    """Return the lines of the table: a row per policy with a result, oracles last, the best of a column in bold.
+
+    A cell has the ratio with default settings and, after a comma, that with tuned ones. The row before the last has the
+    median half-width of a column's intervals.
+    """
     at = {(cell.workload, cell.policy): cell for cell in cells}
     workloads = list(dict.fromkeys(cell.workload for cell in cells))
-    labels = sorted(
-        {cell.policy for cell in cells if cell.reason != DEFAULT},
-        key=lambda label: (oracle(label), label == TUNED, label),
-    )
+    policies = {cell.policy.partition(", ")[0] for cell in cells}
+    labels = sorted(policies, key=lambda label: (oracle(label), label == TUNED, label))
     best = {
         name: min(each.ratio for each in cells if each.workload == name and eligible(each))
         for name in workloads
@@ -231,10 +240,28 @@ def table(cells: Sequence[Cell], digits: int = 3) -> list[str]:
     for label in labels:
         if oracle(label) and not any(line.startswith("| *oracle") for line in lines):
             lines.append(f"| *oracle: uses true run times:* |{' |' * len(workloads)}")
-        if any(texts := [text(at.get((name, label)), best[name], digits) for name in workloads]):
+        pairs = [[at.get((name, each)) for each in (label, f"{label}, {TUNED}")] for name in workloads]
+        texts = [
+            ", ".join(filter(None, (ratio_of(cell, best[name]) for cell in pair)))
+            for name, pair in zip(workloads, pairs, strict=True)
+        ]
+        if any(texts):
             lines.append(f"| {label} | {' | '.join(texts)} |")
+    widths = [half_width(cells, name) for name in workloads]
     reference = [f"{at[name, REFERENCE].mean_jct_s:,.0f} s" for name in workloads]
-    return [*lines, f"| *{REFERENCE}'s mean JCT* | {' | '.join(reference)} |"]
+    return [
+        *lines,
+        f"| *half-width of the 95 % interval, median* | {' | '.join(widths)} |",
+        f"| *{REFERENCE}'s mean JCT* | {' | '.join(reference)} |",
+    ]
+
+
+def half_width(cells: Sequence[Cell], workload: str) -> str:
+    """Return the median half-width of the intervals of a workload; empty if it has none."""
+    halves = [
+        (cell.high - cell.low) / 2 for cell in cells if cell.workload == workload and cell.high > cell.low
+    ]
+    return f"{float(np.median(halves)):.3f}" if halves else ""
 
 
 def oracle(label: str) -> bool:
@@ -247,17 +274,32 @@ def eligible(cell: Cell) -> bool:
     return not oracle(cell.policy) and not cell.reason
 
 
-def text(cell: Cell | None, best: float, digits: int) -> str:
-    """Return the text of a cell, with `digits` decimals."""
+def ratio_of(cell: Cell | None, best: float, digits: int = 3) -> str:
+    """Return the ratio of a cell without its interval, with `digits` decimals; a sign where it has none."""
     if cell is None:
         return ""
     if cell.reason:
         return {DEFAULT: "=", OFF: ""}.get(cell.reason, NOT_RUN)
     if cell.ratio == cell.low == cell.high == 1 or cell.policy == REFERENCE:
         return "1"
-    ratio, low, high = (f"{number:.{digits}f}" for number in (cell.ratio, cell.low, cell.high))
-    shown = f"**{ratio}**" if eligible(cell) and ratio == f"{best:.{digits}f}" else ratio
-    return shown if math.isnan(cell.low) else f"{shown} ({low}-{high})"
+    ratio = f"{cell.ratio:.{digits}f}"
+    return f"**{ratio}**" if eligible(cell) and ratio == f"{best:.{digits}f}" else ratio
+
+
+def text(cell: Cell | None, best: float, digits: int) -> str:
+    """Return the text of a cell with its interval, with `digits` decimals."""
+    shown = ratio_of(cell, best, digits)
+    if cell is None or shown in ("", "=", NOT_RUN, "1") or math.isnan(cell.low):
+        return shown
+    return f"{shown} ({cell.low:.{digits}f}-{cell.high:.{digits}f})"
+
+
+def shown_cells(root: Path, cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells of the table in docs/results.md: these, with the log's beside those of its generator."""
+    known = (root / "docs" / f"{OF_LOG}.csv").is_file()
+    of_log = [cell for cell in kept_cells(root, OF_LOG) if cell.workload == LOG] if known else []
+    at = max((place for place, cell in enumerate(cells, 1) if cell.workload == GENERATED), default=0)
+    return [*cells[:at], *(of_log if at else []), *cells[at:]]
 
 
 def notes(cells: Sequence[Cell], command: str) -> list[str]:
@@ -265,23 +307,28 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
     count = {cell.workload: cell.windows for cell in cells if cell.policy == REFERENCE}
     few = [name for name, windows in count.items() if windows < table_notes.FULL_WINDOWS]
     narrow = f" Intervals over fewer than {table_notes.FULL_WINDOWS} windows are too narrow." * bool(few)
-    found = [f"{name} {baselines.tuned(name)[0]}" for name in count if baselines.searched(name)]
+    found = {name: baselines.tuned(name)[0] for name in count if baselines.searched(name)}
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
-    sizes = ", ".join(f"{name} {windows}" for name, windows in count.items())
     lines = [
-        f"Made by `{command}`. Mean JCT / {REFERENCE}'s: {ESTIMATOR}, with its 95 % interval (bootstrap over test "
-        f"windows); lower is better, the best is in bold. {table_notes.YARDSTICK} "
-        f"Test windows (seed 0): {sizes}.{narrow}",
+        f"Made by `{command}`. Mean JCT / {REFERENCE}'s: {ESTIMATOR}; lower is better, the best is in bold. Bootstrap "
+        f"intervals over test windows are in [`docs/results.csv`](results.csv). {table_notes.YARDSTICK} "
+        f"Test windows (seed 0): {grouped(count)}.{narrow}",
         "",
-        f"Rows marked {TUNED} have settings searched on training windows by `{SEARCH}`; = means that no settings were "
-        f"better than the defaults. A bare 1 means the same result as {REFERENCE} in every window; empty cells were "
-        "not searched or lack the policy's lever. "
+        f"The second figure of a cell is with settings searched on training windows by `{SEARCH}`; = means that no "
+        f"settings were better than the defaults. A bare 1 means the same result as {REFERENCE} in every window. In an "
+        "empty cell, the workload lacks the policy's lever, or the policy is left out. "
         f"The row {TUNED} is the policy with the best score on validation windows: "
-        f"{', '.join(found) or 'none yet'}.{' Searched on windows of an earlier version.' * earlier}",
+        f"{grouped(found) or 'none yet'}.{' Searched on windows of an earlier version.' * earlier}",
     ]
     failed_cells = [cell for cell in cells if cell.reason not in ("", DEFAULT, OFF)]
     failed = [f"- {cell.policy} on {cell.workload}: {cell.reason}" for cell in failed_cells]
     return [*lines, *(["", f"{NOT_RUN}: could not run.", "", *failed] if failed else [])]
+
+
+def grouped(values: Mapping[str, object]) -> str:
+    """Return each value with the workloads that have it."""
+    names = {value: [name for name, each in values.items() if each == value] for value in values.values()}
+    return "; ".join(f"{value} on {', '.join(those)}" for value, those in names.items())
 
 
 def about(name: str, workloads: Sequence[Workload]) -> list[str]:
@@ -319,15 +366,16 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with README.md and docs/")
     policy_help = "simulate only these; other rows are kept from docs/results.csv"
     parser.add_argument("--policy", nargs="+", default=(), help=policy_help)
-    parser.add_argument("--picture", action="store_true", help="only draw the picture from docs/results.csv")
+    kept_help = "simulate nothing: write the tables and the picture from docs/results.csv"
+    parser.add_argument("--kept", action="store_true", help=kept_help)
     chosen = parser.parse_args(args)
     check(chosen.root)
+    if chosen.kept:
+        write(chosen.root, kept_cells(chosen.root), COMMAND)
+        return
     kept = kept_cells(chosen.root) if chosen.policy else []
     if lost := sorted({cell.workload for cell in kept} - set(chosen.workload)):
         parser.error(f"--policy: docs/results.csv has {', '.join(lost)} too, whose rows would be lost")
-    if chosen.picture:
-        draw(chosen.root)
-        return
     cells: list[Cell] = []
     for name in chosen.workload:
         scenario = replace(named(name), seed=0)
@@ -337,9 +385,9 @@ def main(args: Sequence[str] | None = None) -> None:
         cells += scored(name, workloads, chosen.processes, chosen.policy, before)
     given = f" --windows {chosen.windows}" if chosen.windows else ""
     given += f" --workload {' '.join(chosen.workload)}" if chosen.workload != known else ""
-    legend = notes(cells, COMMAND + given)
-    print("\n".join([*table(cells), "", *legend]))
-    write(chosen.root, legend, cells)
+    print("\n".join([*table(cells), "", *notes(cells, COMMAND + given)]))
+    pd.DataFrame(cells).to_csv(chosen.root / "docs" / "results.csv", index=False)
+    write(chosen.root, cells, COMMAND + given)
 
 
 def scored(
@@ -375,13 +423,12 @@ def kept_cells(root: Path, name: str = "results") -> list[Cell]:
     return [Cell(*row) for row in table.reindex(columns=list(Cell._fields)).itertuples(index=False)]
 
 
-def write(root: Path, legend: Sequence[str], cells: Sequence[Cell]) -> None:
-    """Write the short table to README.md, the full one and all cells to docs/results.*."""
-    results = root / "docs" / "results.md"
+def write(root: Path, cells: Sequence[Cell], command: str) -> None:
+    """Write the short table to README.md, the full one to docs/results.md, and the picture, from docs/results.csv."""
     if few := brief(cells):
         fill(root / "README.md", TABLE, few)
-    fill(results, TABLE, [*table(cells), "", *legend, *waits(cells)])
-    pd.DataFrame(cells).to_csv(results.with_suffix(".csv"), index=False)
+    shown = [*table(shown_cells(root, cells)), "", *notes(cells, command), *waits(cells)]
+    fill(root / "docs" / "results.md", TABLE, shown)
     draw(root)
 
 

@@ -50,7 +50,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         page.meta["hide"] = ["navigation"]
     if page.file.src_uri == "results.md":  # its tables need the width of the window
         page.meta["hide"] = ["navigation", "toc"]
-        markdown = re.sub(r"(?<=[\d*]) (\(\d\.\d+-\d\.\d+\))(?= \|)", r" <small>\1</small>", markdown)
+        below = r"(?<=[\d*]),? (\(\d\.\d+-\d\.\d+\)|\**(?:\d\.\d+|1|=)\**)(?= \|)"  # interval, or tuned
+        markdown = re.sub(below, r" <small>\1</small>", markdown)
     markdown = re.sub(r"(\(notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
     return re.sub(r"^  (?=- )", "    ", markdown, flags=re.MULTILINE)
 

@@ -70,9 +70,13 @@ def test_the_picture_has_a_dot_for_each_number(tmp_path: Path) -> None:
     assert first.get_xlim() == second.get_xlim()
 
 
-def test_the_picture_is_drawn_from_the_csv_file(root: Path) -> None:
+def test_the_tables_and_the_picture_are_made_from_the_csv_file(root: Path) -> None:
     (root / "docs" / "results.csv").write_bytes(RESULTS.with_suffix(".csv").read_bytes())
-    table.main(["--picture", "--root", str(root)])
+    table.main(["--kept", "--root", str(root)])
+    assert [between(root / each.relative_to(ROOT))[0] for each in (README, RESULTS)] == [
+        between(README)[0],
+        between(RESULTS)[0].replace(f" {table.LOG} |", ""),
+    ]
     assert (root / "docs" / "images" / "policies.png").stat().st_size > 10_000
     assert "](docs/images/policies.png)" in README.read_text("utf-8")
     cells = table.kept_cells(ROOT)
@@ -95,14 +99,17 @@ def test_the_table_has_the_default_numbers_of_windows() -> None:
 
 
 def test_the_table_matches_the_csv_file() -> None:
-    """So the table is unedited and has the settings in `baselines/tuned/`."""
+    """So the table is unedited and has the settings in `baselines/tuned/`, and the log beside its generator."""
     lines = between(RESULTS)
-    assert table.table(table.kept_cells(ROOT)) == lines[: lines.index("")]
+    shown = table.shown_cells(ROOT, table.kept_cells(ROOT))
+    assert table.table(shown) == lines[: lines.index("")]
+    assert f"| {table.GENERATED} | {table.LOG} |" in lines[0]
 
 
 def test_every_column_is_described() -> None:
     columns = [name.strip() for name in between(RESULTS)[0].split("|")[2:-1]]
     page = (ROOT / "docs" / "workloads.md").read_text("utf-8")
+    columns.remove(table.LOG)
     assert [name for name in columns if not re.search(rf"^## .*`{name}`", page, re.MULTILINE)] == []
     assert set(columns) <= set(workload_names())
     assert set(table.WINDOWS) <= set(workload_names())
@@ -125,15 +132,16 @@ def test_the_best_is_bold_oracles_come_last_and_failures_have_a_dash() -> None:
         "| broken | \N{EN DASH} |",
         "| fifo | 1 |",
         "| same | 1 |",
-        "| srtf | **0.500** (0.400-0.600) |",
+        "| srtf | **0.500** |",
         "| *oracle: uses true run times:* | |",
-        "| aged_oracle | 0.300 (0.200-0.400) |",
+        "| aged_oracle | 0.300 |",
+        "| *half-width of the 95 % interval, median* | 0.100 |",
         "| *fifo's mean JCT* | 1,000 s |",
     ]
     assert "- broken on a: at 5 s: GPU 99 does not exist" in table.notes(cells, "a command")
 
 
-def test_tuned_settings_are_noted_and_have_their_own_rows(
+def test_tuned_settings_are_noted_and_stand_beside_the_defaults(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """On `a` las was tuned and lucid did not improve; on `b` no policy was tuned."""
@@ -156,9 +164,10 @@ def test_tuned_settings_are_noted_and_have_their_own_rows(
     off = Cell("a", "lucid", reason=table.OFF)
     assert [cell.policy for cell in table.of_search("a", [*cells, off])] == [best.policy]
     elsewhere = [Cell("b", "fifo", 1, 1.0, 1.0), Cell("b", "lucid, tuned", 1, 0.9, 0.9)]
-    assert "| lucid, tuned | = | **0.900** |" in table.table([*cells, same, *elsewhere])
-    assert "lucid, tuned" not in " ".join(table.table([*cells, same]))
-    assert "on validation windows: a las." in " ".join(table.notes(cells, "a command"))
+    lines = table.table([*cells, same, *elsewhere])
+    assert "| las | 0.800, **0.700** |  |" in lines
+    assert "| lucid | = | **0.900** |" in lines
+    assert "on validation windows: las on a." in " ".join(table.notes(cells, "a command"))
 
 
 def test_a_ratio_is_the_mean_of_the_windows_own_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,15 +187,15 @@ def test_a_ratio_is_the_mean_of_the_windows_own_ratios(monkeypatch: pytest.Monke
 
 def test_waits_stand_below_where_they_are_known() -> None:
     cells = [
-        Cell("a", "fifo", 2, 1000.0, 1.0, mean_wait_s=100.0, max_wait_s=5000.0),
+        Cell("a", "fifo", 2, 1000.0, 1.0, mean_wait_s=3600.0, max_wait_s=180_000.0),
         Cell("b", "fifo", 2, 1000.0, 1.0),
-        Cell("a", "srtf", 2, 500.0, 0.5, mean_wait_s=50.4, max_wait_s=999.6),
+        Cell("a", "srtf", 2, 500.0, 0.5, mean_wait_s=1_814.0, max_wait_s=35_990.0),
     ]
     assert table.waits(cells)[1:] == [
-        "| mean / longest wait, s | a |",
+        "| mean / longest wait, h | a |",
         "|---|---|",
-        "| fifo | 100 / 5,000 |",
-        "| srtf | 50 / 1,000 |",
+        "| fifo | 1.0 / 50 |",
+        "| srtf | 0.5 / 10 |",
     ]
     assert table.waits(cells[1:2]) == []
 
