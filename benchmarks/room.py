@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import fill
+from benchmarks.table import fill, grouped
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.envs.agent_policy import CompiledPlainAgent
 from gpu_cluster_gym.envs.floors import FLOORS, FirstLegal, RandomLegal
@@ -56,15 +56,7 @@ BEST, AHEAD, TRUE, CONSTANTS, UNION = "best published", "look-ahead", "true run 
 TRUTH = "true_run_times"  # the shift
 HINTS: dict[str, Any] = {"hints": True, "victims_by": "rule"}
 SUFFIX = "_hints"  # of the names of floors with these keywords
-COLUMNS = (  # floors are in the table of floors
-    "fifo",
-    BEST,
-    UNION,
-    CONSTANTS,
-    AHEAD,
-    TRUE,
-    runner.BOUND,
-)
+COLUMNS = ("fifo", BEST, UNION, AHEAD, TRUE, runner.BOUND)  # floors are in the table of floors
 OURS = (UNION, "lookahead")  # not published
 CHOOSING = 4  # validation windows on which the best published policy is chosen
 SMALL = 3_500  # jobs of the largest windows with the floors with hints, and with the policies of `SLOW`
@@ -332,7 +324,7 @@ def text_of(row: Row | None, column: str) -> str:
         return ""
     name = f"{row.name}: " if column == BEST else ""
     if row.ratio == row.low == row.high == 1:
-        return "1" if row.name == CONSTANTS else "1 (no constants)" if column == CONSTANTS else "1"
+        return "1"
     interval = f" ({row.low:.3f}-{row.high:.3f})" if row.windows > 1 else ""
     return f"{name}{row.ratio:.3f}{interval}"
 
@@ -375,7 +367,7 @@ def by_workload(rows: Sequence[Row]) -> Iterator[tuple[str, dict[str, Row]]]:
 
 def legend(rows: Sequence[Row]) -> str:
     """Return the note below the tables."""
-    counts = "; ".join(f"{label} {found[CONSTANTS].windows}" for label, found in by_workload(rows))
+    counts = grouped({label: found[CONSTANTS].windows for label, found in by_workload(rows)})
     return (
         f"Made by `python -m benchmarks.room`. Mean JCT / the constants', {ESTIMATOR}, with 95 % intervals; test "
         f"windows: {counts}. "
