@@ -6,45 +6,21 @@ from benchmarks.table import DEFAULT_WINDOWS, WINDOWS
 from docs.pages.fill import filled
 from docs.pages.markdown import table
 from gpu_cluster_gym.evaluation.record import format_intervals
-from gpu_cluster_gym.workloads import Scenario, named, names, windows
+from gpu_cluster_gym.workloads import named, names, windows
 
 PAGE = Path(__file__).parent.parent / "benchmark.md"
 
 
 def fixed_windows() -> str:
     """Return the table of the workloads and their test windows."""
-    headings = (
-        "workload",
-        "cluster",
-        "jobs or days per window",
-        "windows",
-        "window numbers in `test`",
-        "physics",
-    )
-    return table(headings, map(row, names()))
+    return table(("workload", "windows", "window numbers in `test`", "physics"), map(row, names()))
 
 
 def row(name: str) -> tuple[str, ...]:
     """Return the row of a workload."""
     scenario, count = named(name), WINDOWS.get(name, DEFAULT_WINDOWS)
     numbers = format_intervals(load.window.number for load in windows(scenario, "test", count))
-    machines = f"`{scenario.cluster_name}`"
-    return (
-        f"`{name}`",
-        machines,
-        size_of(scenario),
-        str(count),
-        numbers,
-        scenario.physics_name.replace(",", ", "),
-    )
-
-
-def size_of(scenario: Scenario) -> str:
-    """Return the size of a window: jobs, or the days of a steady window and its load."""
-    if scenario.steady_load is None:
-        return f"{scenario.jobs:,}"
-    days = scenario.warm_days + scenario.counted_days + scenario.after_days
-    return f"{days:g} days at load {scenario.steady_load:g}"
+    return f"`{name}`", str(count), numbers, scenario.physics_name.replace(",", ", ")
 
 
 TABLES = {"windows": fixed_windows}
