@@ -97,7 +97,7 @@ def rewards() -> str:
 def arguments() -> str:
     """Return the table of the keywords of `gymnasium.make`: the actions that take each, its default and meaning."""
     found: dict[str, tuple[list[str], list[str], str]] = {
-        "action": (list(ENVS), ["`'plain'`"], "`plain`, `moves` or `steer`")
+        "action": (list(ENVS), ["'plain'"], "`plain`, `moves` or `steer`")
     }
     for action, env in ENVS.items():
         meanings = dict(re.findall(r"^- `(\w+)`: (.*)$", arguments_of(env), re.MULTILINE))
@@ -108,17 +108,16 @@ def arguments() -> str:
                 each.name, ([], [], meanings.get(each.name, "").rstrip("."))
             )
             actions += [action] if action not in actions else []
-            defaults += [shown] if (shown := f"`{each.default!r}`") not in defaults else []
+            defaults += [shown] if (shown := repr(each.default)) not in defaults else []
     rows = (
         (
-            f"`{name}`",
+            f"`{name}={defaults[0]}`" + "".join(f" or `{each}`" for each in defaults[1:]),
             "all" if len(actions) == len(ENVS) else ", ".join(f"`{each}`" for each in actions),
-            " or ".join(defaults),
             meaning,
         )
         for name, (actions, defaults, meaning) in found.items()
     )
-    return table(("keyword", "with `action`", "default", "meaning"), rows)
+    return table(("keyword and default", "with `action`", "meaning"), rows)
 
 
 def arguments_of(env: type) -> str:
@@ -134,13 +133,12 @@ def is_keyword(parameter: Parameter) -> bool:
 
 
 def vector_keywords() -> str:
-    """Return the table of the further keywords of `gymnasium.make_vec`."""
-    rows = (
-        (f"`{each.name}`", f"`{getattr(each.default, 'value', each.default)!r}`")
+    """Return the further keywords of `gymnasium.make_vec` with their defaults."""
+    return ", ".join(
+        f"`{each.name}={getattr(each.default, 'value', each.default)!r}`"
         for each in signature(make_vec).parameters.values()
         if each.kind is not Parameter.VAR_KEYWORD and each.name not in ("scenario", "action")
     )
-    return table(("keyword", "default"), rows)
 
 
 TABLES: dict[str, Callable[[], str]] = {
