@@ -13,14 +13,14 @@ PAGE = Path(__file__).parent.parent / "benchmark.md"
 
 def fixed_windows() -> str:
     """Return the table of the workloads and their test windows."""
-    return table(("workload", "windows", "window numbers in `test`", "physics"), map(row, names()))
+    return table(("workload", "windows", "window numbers in `test`"), map(row, names()))
 
 
 def row(name: str) -> tuple[str, ...]:
     """Return the row of a workload."""
     scenario, count = named(name), WINDOWS.get(name, DEFAULT_WINDOWS)
     numbers = format_intervals(load.window.number for load in windows(scenario, "test", count))
-    return f"`{name}`", str(count), numbers, scenario.physics_name.replace(",", ", ")
+    return f"`{name}`", str(count), numbers
 
 
 TABLES = {"windows": fixed_windows}
