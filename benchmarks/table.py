@@ -239,7 +239,7 @@ def table(cells: Sequence[Cell]) -> list[str]:
     lines = [f"| policy | {' | '.join(workloads)} |", f"|---|{'---|' * len(workloads)}"]
     for label in labels:
         if oracle(label) and not any(line.startswith("| *oracle") for line in lines):
-            lines.append(f"| *oracle: uses true run times:* |{' |' * len(workloads)}")
+            lines.append(f"| *oracle:* |{' |' * len(workloads)}")
         pairs = [[at.get((name, each)) for each in (label, f"{label}, {TUNED}")] for name in workloads]
         texts = [
             ", ".join(filter(None, (ratio_of(cell, best[name]) for cell in pair)))
@@ -251,7 +251,7 @@ def table(cells: Sequence[Cell]) -> list[str]:
     reference = [f"{at[name, REFERENCE].mean_jct_s:,.0f} s" for name in workloads]
     return [
         *lines,
-        f"| *half-width of the 95 % interval, median* | {' | '.join(widths)} |",
+        f"| *median half-width* | {' | '.join(widths)} |",
         f"| *{REFERENCE}'s mean JCT* | {' | '.join(reference)} |",
     ]
 
@@ -311,7 +311,8 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     lines = [
         f"Made by `{command}`. Mean JCT / {REFERENCE}'s: {ESTIMATOR}; lower is better, the best is in bold. Bootstrap "
-        f"intervals over test windows are in [`docs/results.csv`](results.csv). {table_notes.YARDSTICK} "
+        "intervals over test windows are in [`docs/results.csv`](results.csv); the median half-width is that of a "
+        f"column's 95 % intervals. An oracle uses true run times. {table_notes.YARDSTICK} "
         f"Test windows (seed 0): {grouped(count)}.{narrow}",
         "",
         f"The second figure of a cell is with settings searched on training windows by `{SEARCH}`; = means that no "

@@ -133,9 +133,9 @@ def test_the_best_is_bold_oracles_come_last_and_failures_have_a_dash() -> None:
         "| fifo | 1 |",
         "| same | 1 |",
         "| srtf | **0.500** |",
-        "| *oracle: uses true run times:* | |",
+        "| *oracle:* | |",
         "| aged_oracle | 0.300 |",
-        "| *half-width of the 95 % interval, median* | 0.100 |",
+        "| *median half-width* | 0.100 |",
         "| *fifo's mean JCT* | 1,000 s |",
     ]
     assert "- broken on a: at 5 s: GPU 99 does not exist" in table.notes(cells, "a command")
