@@ -216,7 +216,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def few_jobs(name: str, trials: int, seed: int) -> list[Workload]:
-    return sample_trials(name, trials, seed, jobs=12)
+    return sample_trials(name, min(trials, 2), seed, jobs=12)
 
 
 def test_claims_are_compared_with_the_papers_number(tiny: Run) -> None:
@@ -227,9 +227,7 @@ def test_claims_are_compared_with_the_papers_number(tiny: Run) -> None:
 
 def test_every_policy_runs_on_the_same_jobs(tiny: Run) -> None:
     trials = pd.read_csv(tiny.folder / "trials.csv")
-    counts = trials.groupby(["setting", "policy"])["window"].nunique().reset_index()
-    counts = counts[~counts["setting"].str.contains(" jobs$")]
-    assert counts["window"].eq(2).all()
+    assert trials.groupby(["setting", "policy"])["window"].nunique().eq(2).all()
     in_lab = trials["setting"].str.contains("laboratory")
     assert (trials["jobs"] == np.where(in_lab, 60, 12)).all()
     usual = trials[trials["setting"] == aiturbo.USUAL]
