@@ -62,8 +62,8 @@ def few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     from gpu_cluster_gym.envs.env import GPUClusterEnv, UnionEnv
     from gpu_cluster_gym.workloads import Workload, quick
 
-    hours = dict.fromkeys(("warm_days", "counted_days", "after_days"), 0.08)
-    monkeypatch.setattr(quick, "scenario", replace(quick.scenario, **hours))
+    short = replace(quick.scenario, warm_days=0.08, counted_days=0.08, after_days=0.08)
+    monkeypatch.setattr(quick, "scenario", short)
     monkeypatch.setattr(Workload, "room", property(lambda load: len(load.jobs)))
 
     for kind in (GPUClusterEnv, UnionEnv):

@@ -78,6 +78,7 @@ def test_jobs_are_drawn_from_the_stated_distributions() -> None:
 
 def test_jobs_have_the_stated_shares() -> None:
     jobs = many()
+    stated: dict[tuple[str, Any], float]
     stated = {("num_gpus", 1): 0.35, ("num_gpus", 2): 0.2, ("num_gpus", 4): 0.3, ("num_gpus", 8): 0.15}
     stated |= {("servers", 1): 0.5, ("servers", 2): 0.5}
     stated |= {("predictable_from", 0): 0.45, ("predictable_from", 1): 0.15}
