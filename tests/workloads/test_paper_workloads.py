@@ -40,35 +40,22 @@ def training(days: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_seed_decides_the_table(name: str) -> None:
+def test_a_generated_table_is_valid_and_decided_by_its_seed(name: str) -> None:
+    """Filling adds missing columns only; no file is read."""
     table = workloads.load(name, seed=1, jobs=30)
     assert_frame_equal(table, workloads.load(name, seed=1, jobs=30))
+    assert_frame_equal(traces.check(table), table)
     other = workloads.load(name, seed=2, jobs=30)
     assert not table["duration_s"].equals(other["duration_s"])
     assert len(table) == len(other) == 30
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_a_generated_table_is_valid_and_has_its_origin(name: str) -> None:
-    table = workloads.load(name, seed=1, jobs=30)
-    assert_frame_equal(traces.check(table), table)
     assert set(table.attrs["origin"]) == set(table.columns)
     assert all("drawn for" in how for how in table.attrs["origin"].values())
     assert [note for note in table.attrs["notes"] if "sorted" in note] == []
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_filling_adds_missing_columns_only(name: str) -> None:
-    table = workloads.load(name, seed=1, jobs=30)
     full = traces.fill(table, seed=1, largest_gpu_gib=32.0)
     assert_frame_equal(full[list(table.columns)], table)
     undrawn = {column.name for column in traces.COLUMNS if not (column.filled or column.required)}
     assert {column.name for column in traces.COLUMNS} - undrawn <= set(full.columns)
     assert not any("without a profile" in note for note in full.attrs["notes"])
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_a_generated_trace_reads_no_file(name: str) -> None:
     with pytest.raises(traces.TraceError, match="this trace is generated"):
         workloads.load(name, "jobs.csv", seed=0)
     with pytest.raises(ValueError, match="jobs 0: expected at least 1"):
