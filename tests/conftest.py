@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,17 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let environments have four windows where no number is given, and not 64, which are prepared one by one."""
+    """Let environments have four windows where no number is given, and not 64, which are prepared one by one.
+
+    The default workload is shorter, and records of steady windows have room for their own jobs alone: for more than
+    512, the kernel would be compiled once more.
+    """
     from gpu_cluster_gym.envs.env import GPUClusterEnv, UnionEnv
+    from gpu_cluster_gym.workloads import Workload, quick
+
+    short = replace(quick.scenario, warm_days=0.08, counted_days=0.08, after_days=0.08)
+    monkeypatch.setattr(quick, "scenario", short)
+    monkeypatch.setattr(Workload, "room", property(lambda load: len(load.jobs)))
 
     for kind in (GPUClusterEnv, UnionEnv):
         defaults: Any = kind.__init__.__kwdefaults__

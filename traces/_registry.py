@@ -1,7 +1,9 @@
 """Names on the command line: a name is a module of its folder, or an entry point of an installed package."""
 
+import sys
 from collections.abc import Collection
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
@@ -32,8 +34,14 @@ def plug_ins(package: str) -> dict[str, EntryPoint]:
     """
     if package not in GROUPS:
         return {}
-    known, found = modules(package), entry_points(group=f"{PACKAGE}.{GROUPS[package]}")
-    return {each.name: each for each in reversed(tuple(found)) if each.name not in known}
+    known, found = modules(package), _found(f"{PACKAGE}.{GROUPS[package]}", tuple(sys.path))
+    return {each.name: each for each in reversed(found) if each.name not in known}
+
+
+@cache
+def _found(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group; read once per import path, since they are in a file of each package."""
+    return tuple(entry_points(group=group))
 
 
 def provider(package: str, name: str, what: str) -> Any:

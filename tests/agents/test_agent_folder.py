@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
@@ -267,24 +269,19 @@ def test_a_crash_between_two_files_leaves_an_agent(
     )
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e38])
-def test_weights_without_bounds_are_refused(saved: Path, value: float) -> None:
-    reweigh(saved, lambda it: torch.full_like(it, value))
-    with pytest.raises(ValueError, match="expected finite values"):
-        load_policy(saved)
-
-
-@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.int32, torch.bool])
-def test_weights_of_another_type_are_refused(saved: Path, kind: torch.dtype) -> None:
-    reweigh(saved, lambda it: it.to(kind))
-    with pytest.raises(ValueError, match=r"expected torch.float32"):
-        load_policy(saved)
-
-
-def test_weights_of_another_shape_are_refused(saved: Path) -> None:
-    reweigh(saved, lambda it: it[None].contiguous())
-    with pytest.raises(ValueError, match=r"expected torch.float32 \("):
-        load_policy(saved)
+def test_weights_without_bounds_or_of_another_type_or_shape_are_refused(saved: Path) -> None:
+    whole = (saved / WEIGHTS).read_bytes()
+    changes: list[tuple[Callable[[torch.Tensor], torch.Tensor], str]]
+    unbounded = (float("nan"), float("inf"), -float("inf"), 1e38)
+    kinds = (torch.float64, torch.float16, torch.int32, torch.bool)
+    changes = [(partial(torch.full_like, fill_value=value), "expected finite values") for value in unbounded]
+    changes += [(methodcaller("to", kind), r"expected torch.float32") for kind in kinds]
+    changes += [(lambda it: it[None].contiguous(), r"expected torch.float32 \(")]
+    for change, said in changes:
+        (saved / WEIGHTS).write_bytes(whole)
+        reweigh(saved, change)
+        with pytest.raises(ValueError, match=said):
+            load_policy(saved)
 
 
 @pytest.mark.parametrize("name", [CHOICES, WEIGHTS, integrity.SUMS])

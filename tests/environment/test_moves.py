@@ -216,25 +216,6 @@ def on(batch: MovesBatch, gpu: int) -> list[int]:
     return jobs
 
 
-def test_a_batch_is_its_environments_one_by_one() -> None:
-    found = [opening("mixed", number) for number in range(3)]
-    batch, rng = MovesBatch(found, 3), np.random.default_rng(0)
-    singles = [MovesBatch(found, 1) for _ in range(3)]
-    for e, single in enumerate(singles):
-        batch.begin(e, e)
-        single.begin(0, e)
-    while batch.more.any():
-        places = np.array([rng.integers(max(num, 1)) for num in batch.lists["num"]])
-        batch.step(places)
-        seen = batch.observe()
-        for e, single in enumerate(singles):
-            choose(single, int(places[e]))
-            assert single.gain[0] == batch.gain[e]
-            assert single.more[0] == batch.more[e]
-            for name, part in single.observe().items():
-                assert (part[0] == seen[name][e]).all(), name
-
-
 def test_gymnasium_finds_no_fault() -> None:
     env = MovesEnv(asdict(replace(named("mixed"), jobs=FEW)), count=2)
     check_env(env, skip_render_check=True)
@@ -260,6 +241,8 @@ def test_sizes_bound_the_list() -> None:
 def test_make_vec_is_make_one_by_one(action: str) -> None:
     """Observations, rewards, ends and infos of three environments over two windows each, with the same seeds."""
     choices: dict[str, Any] = {"workload": "mixed", "scenario": {"jobs": 20}, "count": 3, "action": action}
+    choices |= {"privileged": True} if action == "steer" else {}
+    rng = np.random.default_rng(0)
     many = gymnasium.make_vec("GPUCluster-v2", 3, autoreset="SameStep", **choices)
     singles = [gymnasium.make("GPUCluster-v2", **choices) for _ in range(3)]
     seeds = member_seeds(5, 3)
@@ -270,9 +253,9 @@ def test_make_vec_is_make_one_by_one(action: str) -> None:
         for i, (own_seen, own_info) in enumerate(alone):
             assert_same(seen, i, own_seen)
             assert info["window"][i] == own_info["window"]
-        places = np.full_like(many.action_space.sample(), 0.3)
+        places: Any = rng.uniform(-1, 1, np.shape(many.action_space.sample()))
         if action == "moves":
-            places = info["action_mask"].sum(axis=1) - 2
+            places = rng.integers(info["action_mask"].sum(axis=1))
         seen, rewards, done, cut, info = many.step(places)
         for i, env in enumerate(singles):
             own_seen, reward, own_done, own_cut, own_info = env.step(places[i])

@@ -100,22 +100,6 @@ def test_jobs_that_come_at_once_give_one_decision() -> None:
     assert len(decision_times(np.full(FEW, 5.0), 5)) == 0
 
 
-def test_a_batch_is_its_environments_one_by_one() -> None:
-    batch, rng = SteerBatch(found(), 2, privileged=True), np.random.default_rng(0)
-    singles = [SteerBatch(found(), 1, privileged=True) for _ in range(2)]
-    for e, single in enumerate(singles):
-        batch.begin(e, e)
-        single.begin(0, e)
-    while batch.more.any():
-        actions = rng.uniform(-1, 1, (2, len(WEIGHTS)))
-        batch.step(actions)
-        for e, single in enumerate(singles):
-            single.step(actions[e : e + 1])
-            assert single.gain[0] == batch.gain[e]
-            assert (single.observe()["load"][0] == batch.observe()["load"][e]).all()
-            assert (single.observe()["critic"][0] == batch.observe()["critic"][e]).all()
-
-
 def test_threads_change_nothing() -> None:
     alone, shared = (SteerBatch(found(), 6, threads=threads) for threads in (1, 3))
     actions = np.random.default_rng(1).uniform(-1, 1, (6, len(WEIGHTS)))

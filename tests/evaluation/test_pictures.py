@@ -17,7 +17,7 @@ from gpu_cluster_gym.evaluate import main, read_choices
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.evaluation.plot import __main__ as plot
 from gpu_cluster_gym.evaluation.plot import figures, run_tables
-from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, spread_out, style
+from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, style
 from tests.cases import tiny
 from tests.conftest import ROOT
 
@@ -93,10 +93,6 @@ def test_a_windows_time_starts_at_its_first_submission(tmp_path: Path) -> None:
     for name, column in (("segments", "to_s"), ("timeline", "time_s")):
         ends = [getattr(run, name)["fifo"][column].max() for run in runs]
         assert ends[0] == pytest.approx(ends[1], abs=1e-3)
-
-
-def test_labels_are_spread_out() -> None:
-    assert spread_out([1.0, 1.1, 5.0], 1.0) == pytest.approx([0.55, 1.55, 5.0])
 
 
 # Figures for a paper.

@@ -1,7 +1,6 @@
 """The room to learn is measured with the run times redrawn, and luck is kept apart from room."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,14 +8,10 @@ import pytest
 from benchmarks import room, room_moves
 from benchmarks.room import Luck, Row
 from benchmarks.room_moves import Tried
-from gpu_cluster_gym import baselines
 from gpu_cluster_gym.envs.agent_policy import PlainAgent
 from gpu_cluster_gym.envs.floors import FLOORS, FirstLegal
-from gpu_cluster_gym.envs.moves import MovesEnv
-from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.workloads import named, windows
-from gpu_cluster_gym.workloads._steady import TOLERANCE
 from tests.conftest import ROOT
 
 
@@ -68,13 +63,6 @@ def test_a_workload_has_room_where_a_gain_is_certain(
     assert line.startswith(f"- `w`: {verdict}")
 
 
-def test_the_load_of_a_steady_window_is_the_stated_one() -> None:
-    """Over all its days, and not only over the time between the first and the last submission."""
-    few = replace(named("quick"), warm_days=0.25, counted_days=0.25, after_days=0.5, cluster="1x8")
-    (load,) = windows(few, "test", 1)
-    assert room.load_of(load) == pytest.approx(1.0, abs=TOLERANCE)
-
-
 def test_floors_with_hints_act_where_a_rule_chooses_the_victims() -> None:
     """As an agent of that environment that is asked move by move, which is another implementation."""
     (load,) = windows(replace(named("philly_backlog"), all_windows=True, jobs=60, cluster="2x8"), "test", 1)
@@ -105,49 +93,7 @@ def test_the_page_says_what_the_kept_numbers_say() -> None:
     assert found == {"no room seen", "not measured."}
 
 
-def test_the_command_measures_a_workload_and_keeps_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(baselines, "quick_names", lambda: ["fifo", "sjf"])
-    monkeypatch.setattr(room, "SETTINGS", 3)
-    (tmp_path / "docs").mkdir()
-    text = f"<!-- {room.MARK}: begin -->\n<!-- {room.MARK}: end -->\n"
-    (tmp_path / "docs" / "workloads.md").write_text(text, encoding="utf-8")
-    few = ["--windows", "2", "--ahead", "0", "--redraws", "2", "--root", str(tmp_path), "--write"]
-    room.main(["--workload", "xion_small", *few])
-    room.main(["--workload", "xonar_mix", *few])
-    found = dict(room.by_workload(room.kept(tmp_path)))
-    assert [*found] == ["xion_small", "xonar_mix"]
-    assert found["xonar_mix"][room.BEST].name.startswith("sjf")
-    assert found["xonar_mix"][runner.BOUND].ratio < 1
-    assert "| xonar_mix |" in capsys.readouterr().out
-
-
 # Single moves.
-
-
-def test_moves_are_tried_in_simulated_futures_and_in_the_true_one() -> None:
-    few = {"jobs": 24, "all_windows": True, "physics": "exclusive", "cluster": "4x8"}
-    found = room_moves.tried_in("philly_backlog", few, 1, 2, 4, 2)
-    assert 4 <= len(found) <= 8
-    assert all(each.best for each in found[::2])
-    assert any(each.true_gain != 0 for each in found)
-    env = MovesEnv(few, workload="philly_backlog", count=2)
-    env.reset(options={"window": env.windows[1]})
-    own_s, steps = room_moves.to_the_end(env)
-    jct_s = env.results()["jct_s"]
-    assert own_s == pytest.approx(jct_s.sum())
-    assert steps > 8
-
-
-def test_true_gains_are_those_of_the_jobs_that_count() -> None:
-    """The results of a steady window have these alone; their JCT is less than the time of all jobs in the cluster."""
-    days = {"warm_days": 0.25, "counted_days": 0.25, "after_days": 0.25, "cluster": "1x8"}
-    env = MovesEnv(days, workload="quick", count=1)
-    env.reset()
-    own_s, _ = room_moves.to_the_end(env)
-    assert own_s == pytest.approx(env.results()["jct_s"].sum())
-    assert own_s < env.batch.states["present_seconds"][0]
 
 
 def test_a_winner_is_certain_in_simulated_futures() -> None:

@@ -38,7 +38,7 @@ def test_a_policy_has_the_score_of_the_policy_that_it_equals(
     [
         ("def policy(view):\n    raise RuntimeError('too tired')\n", (), "too tired"),
         ("policy = (\n", (), "SyntaxError"),
-        ("def policy(view):\n    while True:\n        pass\n", ("--seconds", "5"), "more than 5 s"),
+        ("def policy(view):\n    while True:\n        pass\n", ("--seconds", "3"), "more than 3 s"),
     ],
 )
 def test_a_policy_that_fails_has_no_score_and_says_why(

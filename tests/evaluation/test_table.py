@@ -84,11 +84,6 @@ def test_the_tables_and_the_picture_are_made_from_the_csv_file(root: Path) -> No
     assert {(each, row) for each in table.DRAWN_COLUMNS for row in table.DRAWN_ROWS} <= known
 
 
-def test_the_table_names_its_command() -> None:
-    said = next(line for line in between(RESULTS) if line.startswith("Made by"))
-    assert re.match(rf"Made by `{re.escape(table.COMMAND)}[^`]*`\. Mean JCT / fifo's", said)
-
-
 def test_the_table_has_the_default_numbers_of_windows() -> None:
     said = next(line for line in between(RESULTS) if line.startswith("Made by"))
     assert said.startswith(f"Made by `{table.COMMAND}`.")
@@ -262,12 +257,3 @@ def test_the_command_writes_reproducibly_between_the_marks(
     with pytest.raises(SystemExit):
         table.main(["--workload", "quick", "--root", str(root), "--policy", "sjf"])
     assert "docs/results.csv has xonar_mix too" in capsys.readouterr().err
-
-
-def test_a_file_without_marks_is_refused_and_left_alone(tmp_path: Path) -> None:
-    file = tmp_path / "README.md"
-    for text in ("Nothing here.\n", f"<!-- {TABLE}: begin -->\nNo end.\n"):
-        file.write_text(text, encoding="utf-8")
-        with pytest.raises(ValueError, match="lacks the marks <!-- all policies: begin -->"):
-            table.fill(file, TABLE, ["| policy |"])
-        assert file.read_text("utf-8") == text

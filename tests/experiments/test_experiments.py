@@ -21,7 +21,7 @@ from gpu_cluster_gym.evaluation import table
 from gpu_cluster_gym.evaluation.comparison import Estimate, estimate
 from gpu_cluster_gym.evaluation.metrics import METRICS
 from gpu_cluster_gym.evaluation.plot.style import spread_out
-from gpu_cluster_gym.experiments import Outcome, Setting, _output, coda, xion, xonar
+from gpu_cluster_gym.experiments import Outcome, Setting, _output, aiturbo, coda, xion, xonar
 from gpu_cluster_gym.experiments._paper import Claim, Needs
 from gpu_cluster_gym.experiments._trials import change_trials, default_policies, sample_trials
 from gpu_cluster_gym.traces import modules
@@ -131,8 +131,10 @@ def test_every_paper_has_claim_and_inferred_details(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", modules("experiments"))
-def test_every_paper_reports_any_outcome(name: str, tmp_path: Path) -> None:
+def test_every_paper_reports_any_outcome(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is simulated; all metrics are random."""
+    monkeypatch.setattr(aiturbo, "HORIZONS", aiturbo.HORIZONS[:2])
+    monkeypatch.setattr(aiturbo, "FITTED", 1)
     paper = experiments.load(name)
     found = random_outcome(paper.settings(1, 0))
     printed = StringIO()

@@ -5,7 +5,6 @@ jobs with GPUs is six.
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from gpu_cluster_gym.baselines.fixed_cores import FixedCores
 from gpu_cluster_gym.simulator.cluster import uniform
 from gpu_cluster_gym.simulator.core_sharing import CoreSharing
 from gpu_cluster_gym.simulator.episode import Episode, run
-from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
@@ -79,13 +77,6 @@ def recorded(policy: Policy, played: Episode) -> Recorder:
     recorder = Recorder(policy)
     run(recorder, played)
     return recorder
-
-
-def effective(played: Episode) -> float:
-    """Return the share of GPU-seconds, over the time until the last job has come, in which GPUs were busy."""
-    count = len(played.jobs)
-    busy = (played.state.busy_gpu_s[:count] * played.jobs["num_gpus"]).sum()
-    return float(busy / (played.state.num_gpus * played.jobs["submit_s"][-1]))
 
 
 # The eliminator.
@@ -226,26 +217,6 @@ def mix(seed: int, needs: list[float], count: int = 60) -> np.ndarray:
                 }
             )
     return jobs(*rows)
-
-
-def gained(policy: Any, needs: list[float]) -> float:
-    """Return the percentage points of effective utilisation that a policy gains over three cores a GPU."""
-    gains = []
-    for seed in range(2):
-        work = mix(seed, needs)
-        played, other = (run(who, episode(work, (2, 4, 20))) for who in (make(policy), FixedCores()))
-        assert legality.check(played.states, 0, played.jobs) == 0
-        gains.append(100 * (effective(played) - effective(other)))
-    return float(np.mean(gains))
-
-
-@pytest.mark.parametrize("name", ["coda", "synergy"])
-def test_tuning_gains_where_some_need_more_and_others_less(name: str) -> None:
-    assert gained(load(name), [VISION, LANGUAGE]) > 8
-
-
-def test_tuning_costs_next_to_nothing_where_there_is_nothing_to_gain() -> None:
-    assert gained(partial(Coda, by_width=False), [LANGUAGE]) > -0.5
 
 
 def test_cpu_jobs_are_neither_paused_nor_kept_waiting() -> None:

@@ -4,8 +4,7 @@
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Policy, Start
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.workloads import Window, Workload, prepare
-from gpu_cluster_gym.workloads._workload import generate
-from gpu_cluster_gym.workloads.xonar_memory import scenario
 
 New = Callable[[], Policy]
 SHARING: dict[str, New] = {
@@ -325,32 +321,3 @@ def test_sharing_brings_nothing_to_busy_jobs() -> None:
     work = jobs((0, 1, 100, 1.0, 4), (0, 1, 100, 1.0, 4))
     assert ends(play(Xonar, work)) == [200, 200]
     assert ends(play(partial(make, load("fifo")), work)) == [100, 200]
-
-
-@cache
-def trials(cluster: str) -> list[Workload]:
-    workload = replace(scenario, cluster=cluster)
-    return [prepare(generate(workload, Window("test", number)), workload) for number in range(20)]
-
-
-def tail(new: New, cluster: str = "1x2-32gb") -> tuple[float, float]:
-    """Return the 95th percentile of completion times and the failures, means over trials."""
-    states = [run(new(), trial.episode()).state for trial in trials(cluster)]
-    p95 = [np.percentile(state.finish_s[:10], 95) for state in states]
-    return float(np.mean(p95)), float(np.mean([state.oom_restarts[:10].sum() for state in states]))
-
-
-def test_xonars_claim_holds_where_memory_is_scarce() -> None:
-    """Nobody fails, and the tail is a tenth shorter than without knowledge of memory, most of it by the test."""
-    (blind, failures), (packed, none), (xonar, none_either) = tail(FifoBlind), tail(PackedFifo), tail(Xonar)
-    assert failures > 3
-    assert none == none_either == 0
-    assert packed < blind
-    assert xonar < 0.9 * blind
-
-
-def test_xonars_claim_fails_where_memory_is_plenty() -> None:
-    """Nobody runs out of it, and the order alone does not shorten the tail by a tenth."""
-    (blind, failures), (xonar, _) = tail(FifoBlind, "1x2-80gb"), tail(Xonar, "1x2-80gb")
-    assert failures == 0
-    assert xonar > 0.9 * blind

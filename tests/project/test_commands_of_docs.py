@@ -50,7 +50,7 @@ SMALL = {
     "--num-envs 2 --total-timesteps 24 --n-steps 12 --validate-every 24 --batch-size 24 --processes 1",
 }
 """Flags that replace those of a command."""
-DAYS = "--warm-days 0.25 --counted-days 0.25 --after-days 0.25"
+DAYS = "--warm-days 0.08 --counted-days 0.08 --after-days 0.08"
 """Flags instead of --jobs and --all-windows where windows are steady."""
 DRAWN = "runs/look"
 """Folder of a run whose windows are not reduced, since later commands of a page draw the last."""
@@ -165,7 +165,7 @@ def forget() -> None:
         del sys.modules[name]
 
 
-@pytest.mark.usefixtures("few_windows")
+@pytest.mark.usefixtures("few_windows", "undrawn")
 @pytest.mark.filterwarnings("ignore:.*a legal action replaces it")  # PPO without masks
 @pytest.mark.parametrize("page", [name for name, found in RUN.items() if found])
 def test_commands_of_a_page_run_one_after_another(

@@ -1,27 +1,17 @@
 """Metadata of the data in Croissant are complete, current and valid."""
 
-import hashlib
-import json
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from docs.pages import croissant
-from gpu_cluster_gym.agents.pretrained import SHIPPED
 from tests.conftest import ROOT
 
 
 def test_the_file_is_current() -> None:
     written = croissant.FILE.read_text(encoding="utf-8")
     assert written == croissant.text(), "data have changed: run python -m docs.pages.croissant"
-
-
-def test_checksums_and_sizes_are_those_of_the_files() -> None:
-    for each in json.loads(croissant.FILE.read_text(encoding="utf-8"))["distribution"]:
-        content = (ROOT / each["contentUrl"]).read_bytes()
-        assert each["sha256"] == hashlib.sha256(content).hexdigest()
-        assert each["contentSize"] == f"{len(content)} B"
 
 
 def test_all_statistics_and_results_are_described() -> None:
@@ -31,13 +21,6 @@ def test_all_statistics_and_results_are_described() -> None:
     for each in croissant.FILES:
         if each.columns:
             assert set(pd.read_csv(ROOT / each.path).columns) <= set(each.columns)
-
-
-def test_every_shipped_agent_has_a_card() -> None:
-    for folder in SHIPPED.iterdir():
-        card = (folder / "card.md").read_text(encoding="utf-8")
-        for word in ("Trained on", "Reproduce", "test windows", "## Limitations"):
-            assert word in card, (folder.name, word)
 
 
 @pytest.fixture(scope="module")

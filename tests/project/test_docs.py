@@ -22,7 +22,7 @@ DOCUMENT = ROOT / "docs" / "your_own_policy.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 EXAMPLES = sorted(path.stem for path in (ROOT / "docs" / "examples").glob("*.py"))
 LONGEST = 60  # lines
-PHYSICS = ("memory,preemption,estimates", "all", "none")
+PHYSICS = ("all", "none")
 
 
 def blocks() -> list[tuple[str, str]]:

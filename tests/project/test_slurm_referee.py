@@ -37,12 +37,6 @@ def test_a_job_without_an_end_is_refused() -> None:
         slurm_referee.read_log(LOG.replace("JobId=12 done", "JobId=12 WEXITSTATUS 0"))
 
 
-def test_the_distance_of_starts_by_hand() -> None:
-    submit_s, theirs, ours = np.zeros(3), np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 2.5])
-    found = slurm_referee.distance(submit_s, theirs, ours)
-    assert found == pytest.approx((2.5, 1.25, 0.5, 2 / 3))
-
-
 @pytest.mark.parametrize("scheduler", ["builtin", "backfill"])
 def test_jobs_start_at_events_or_at_the_cycles_alone(scheduler: str) -> None:
     """Three jobs of half the cluster: the first on an idle cluster, the third when the second ends."""
@@ -64,13 +58,6 @@ def test_a_coarse_plan_takes_running_jobs_away_in_groups(
 ) -> None:
     """Three jobs end within 30 s: the plan waits for the last of them, and takes the first of their nodes."""
     assert slurm_cycles.planned([0, 0, 0, 0], WIDE, RUNNING, group_s) == (start_s, nodes)
-
-
-def test_later_groups_are_twice_as_long() -> None:
-    """Two whole nodes: the first group ends with the job at 100 s, the second holds those up to 131 + 60 s."""
-    ends = (100.0, 131.0, 190.0, 192.0)
-    running = [Running(end, 8, [node]) for node, end in enumerate(ends)]
-    assert slurm_cycles.planned([0] * 4, WIDE._replace(nodes=2), running, 30.0) == (190.0, [0, 1])
 
 
 def test_a_job_goes_to_the_tightest_run_of_nodes() -> None:
@@ -99,14 +86,6 @@ def test_a_model_that_made_the_schedule_agrees_with_it() -> None:
     assert start_s.tolist() == [0, 20, 30]
     found = slurm_cycles.agreement(jobs, start_s, [[0], [0, 1], [0]], cycles, 2, 8)
     assert found == (3, 0, 0)
-
-
-def test_scaled_run_times_keep_their_bounds_and_the_load() -> None:
-    gpus = np.array([1, 8, 2, 4])
-    run_s = slurm_referee.scaled(np.array([10.0, 400.0, 100.0, 90_000.0]), gpus, 500.0)
-    assert run_s.min() >= slurm_referee.SHORTEST_S
-    assert run_s.max() <= slurm_referee.LONGEST_S
-    assert (run_s * gpus).sum() == pytest.approx(500, abs=0.1)
 
 
 @pytest.mark.slow(reason="a real Slurm runs 40 jobs for a minute, under each of its schedulers")

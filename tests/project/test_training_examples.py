@@ -1,6 +1,5 @@
 """Examples in `docs/examples/train/` learn, save an agent, and are then policies for `evaluate.py`."""
 
-import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -264,13 +263,3 @@ def test_examples_are_short_and_on_the_page() -> None:
         assert len((FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= MAX_LINES.get(
             name, 60
         )
-
-
-def test_blocks_of_the_page_run(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The block defines an agent; its file does not exist, so nothing is loaded."""
-    for block in re.findall(
-        r"^```python\n(# mylab.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    ):
-        made: dict[str, Any] = {}
-        exec(block, made)
-        assert "policy" in made

@@ -1,11 +1,9 @@
 """The account of an episode is complete and exact: it agrees with the results and with views."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +19,6 @@ from gpu_cluster_gym.workloads import Workload
 from tests.cases.by_hand import ONE, Lines, Script, job, on
 from tests.cases.mixed_jobs import Whims, table_of, workload
 from tests.cases.uncompiled import with_the_compiler_off
-from tests.conftest import ROOT
 from tests.simulator.test_laws_physics import RANKINGS, twins_of
 
 HELD = ("loading", "running", "pausing")
@@ -312,15 +309,6 @@ def test_its_tables_have_the_columns_that_are_declared() -> None:
         assert list(table) == list(columns)
     phases = [set(recorded(name, config).segments["phase"]) for name, config in CASES]
     assert set.union(*phases) == set(LIVED)
-
-
-def test_the_lines_in_the_docs_run() -> None:
-    text = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (code,) = (block for block in blocks if "import Account" in block)
-    names: dict[str, Any] = {}
-    exec(code, names)
-    assert len(names["account"].holdings()) >= len(names["window"].jobs)
 
 
 def test_it_is_of_one_episode_from_its_beginning() -> None:

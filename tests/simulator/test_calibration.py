@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.calibration import SPEEDS, error, iterations, links_of, main, slowdowns, spread_of, verdicts
+from benchmarks.calibration import SPEEDS, iterations, links_of, main, slowdowns
 from gpu_cluster_gym.simulator.cluster import Cluster
 
 SCHEMA = (
@@ -124,41 +124,6 @@ def test_measurements_that_follow_the_formula_have_no_error(
     assert cells(printed, "RTX3090")[1] == "0.0 (0.0)"
     assert cells(printed, "mean of Tiresias's CNNs")[0] == "1"
     assert cells(printed, "quantiles on TACC")[0] == "2"
-
-
-def test_rows_worse_than_a_constant_are_listed() -> None:
-    """Computed 10 and 30 % off where the best constant is 0 and 50 % off; of `left out` its own constant counts."""
-    points = pd.DataFrame({"what": ["even", "even", "odd", "odd"], "measured": [1.0, 1.0, 1.0, 3.0]})
-    points["alpha + beta b"] = points["measured"] * [1.1, 1.1, 1.3, 1.3]
-    assert list(verdicts("GPU", points)) == ["Worse than a constant in 1 of 2 rows: even (alpha + beta b)."]
-    held_out = points.assign(**{"measured\nleft out": 3.0, "constant\nleft out": 9.0})
-    assert list(verdicts("restart", held_out)) == ["Nowhere worse than a constant (measured left out, both)."]
-
-
-def test_repeats_have_the_deviation_within_a_setting() -> None:
-    """Of the two runs of one setting each is ln(1.21) / 2 from their middle; that deviation is sqrt(2) times it."""
-    rows = pd.DataFrame({"model": ["a", "a", "b"], "seconds": [1.0, 1.21, 5.0]})
-    what, settings, count, deviation, half = spread_of("mine", rows, ["model"], "seconds")
-    assert (what, settings, count) == ("mine", 1, 2)
-    assert (deviation, half) == pytest.approx((100 * np.log(1.21) / 2**0.5, 100 * np.log(1.1)))
-
-
-def test_points_of_a_setting_count_as_one() -> None:
-    rows = pd.DataFrame({"measured": [1.0, 1.0, 1.0], "setting": [0, 0, 1]})
-    computed = pd.Series([1.1, 1.3, 1.6])
-    assert error(rows, computed) == "40.0 (40.0)"
-    assert error(rows.drop(columns="setting"), computed) == "33.3 (30.0)"
-
-
-def test_restarts_may_be_missing_and_speeds_may_not(
-    invented: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (invented / "preemption_measurements.csv").unlink()
-    assert main(["--data", str(invented)]) == 0
-    assert "restart" not in capsys.readouterr().out
-    (invented / "colocation.csv").unlink()
-    assert main(["--data", str(invented)]) == 2
-    assert f"there is no colocation.csv in {invented}" in capsys.readouterr().err
 
 
 @pytest.mark.slow(reason="all public measurements take ten seconds; invented ones are tested above")

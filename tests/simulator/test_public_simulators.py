@@ -1,6 +1,5 @@
 """Public simulators receive the jobs that ours simulates, and a job that ends at another second is reported."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +13,11 @@ from benchmarks.public_simulators import (
     LasByCounts,
     Row,
     SrtfByCounts,
-    as_ours,
-    by_job,
-    compared,
     for_them,
     in_whole_units,
     main,
     our_ends,
     their_ends,
-    ties,
     workload,
 )
 from gpu_cluster_gym.simulator.cluster import uniform
@@ -103,25 +98,6 @@ def test_a_clone_reads_the_jobs_and_its_ends_are_read(clones: dict[str, Path], r
     assert ends.tolist() == [100 + later, 45 + later, 46 + later]
 
 
-def test_the_output_of_a_failed_clone_is_reported(clones: dict[str, Path]) -> None:
-    (clones["Tiresias"] / "simulator" / "run_sim.py").write_text(
-        "raise OSError('no space')", encoding="utf-8"
-    )
-    with pytest.raises(RuntimeError, match=r"Tiresias failed under fifo:\n(.|\n)*no space"):
-        their_ends(clones["Tiresias"], TIRESIAS, for_them(some((0, 1, 100))))
-
-
-def test_parts_of_a_second_are_refused() -> None:
-    with pytest.raises(ValueError, match="whole seconds"):
-        for_them(some((0, 1, 100), (0.5, 1, 100)))
-
-
-@pytest.mark.parametrize("ended", [[0, 1], [0, 1, 1], [0, 1, 2, 2]])
-def test_each_job_must_have_ended_once(ended: list[int]) -> None:
-    with pytest.raises(ValueError, match="ends of 3 jobs"):
-        by_job(pd.DataFrame({"job_id": ended, "end_time": 1.0}), 3)
-
-
 def test_jobs_have_distinct_whole_seconds_and_whole_nodes() -> None:
     columns = {"submit_s": [7.5, 8.4, 9.6], "num_gpus": [8, 9, 3], "duration_s": [4.2, 3.0, 4.9]}
     made = in_whole_units(pd.DataFrame(columns))
@@ -139,26 +115,6 @@ def test_jobs_of_the_comparison_queue_and_some_take_several_nodes() -> None:
     assert ((table["num_gpu"] <= 8) | (table["num_gpu"] % 8 == 0)).all()
     alone = (table["submit_time"] + table["duration"]).to_numpy()
     assert (our_ends(load, HELIOS) > alone).mean() > 0.2
-
-
-def test_ends_are_compared_job_by_job() -> None:
-    """The mean is the same, and two of three jobs end at another second."""
-    ends = np.array([10.0, 20.0, 30.0])
-    assert compared(ends, np.array([10.0, 22.0, 28.0]), np.array([0.0, 10.0, 20.0])) == (
-        3,
-        1,
-        2.0,
-        10.0,
-        10.0,
-    )
-
-
-def test_additional_seconds_and_loading_times_are_added() -> None:
-    load = workload(30, 0)
-    longer = as_ours(load, COSTLY)
-    assert (longer.jobs["duration_s"] == load.jobs["duration_s"] + 1).all()
-    assert set(longer.jobs["load_s"][longer.jobs["num_gpus"] == 1]) == {7}
-    assert set(as_ours(load, TIRESIAS).jobs["load_s"]) == {0}
 
 
 @pytest.mark.parametrize(("late", "code"), [("", 0), ("its las", 1), ("las", 0)])
@@ -211,13 +167,6 @@ def test_a_job_on_two_gpus_leaves_its_queue_late() -> None:
     work = jobs((0, 2, 5000), (100, 2, 10))
     assert finishes(LasByCounts(), work, uniform(1, 2)) == [5010, 1685]
     assert finishes(named("las"), work, uniform(1, 2)) == [5010, 1635]
-
-
-@pytest.mark.parametrize(("gpus", "tied"), [(1, 0), (2, 1)])
-def test_ties_are_between_waiting_and_running_jobs(gpus: int, tied: int) -> None:
-    """Forty jobs of 100 s, half of them a second later; on 2 GPUs each, 12 of that half run at once and 8 wait."""
-    load = replace(workload(40, 0), jobs=jobs(*((number // 20, gpus, 100.0) for number in range(40))))
-    assert ties(load, ROWS[8]) == tied
 
 
 @pytest.mark.slow(reason="both public simulators take ten seconds, and stand-ins are run above")

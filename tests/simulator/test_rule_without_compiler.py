@@ -17,7 +17,7 @@ from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import named, windows
 from tests.cases.uncompiled import with_the_compiler_off
 
-JOBS, STEPS = 7, 4
+JOBS, STEPS = 7, 2
 FEW = replace(named("mixed"), jobs=JOBS, run_time_predictor="mixed")
 QUICK = LookAhead(draws=2, screening=1, finalists=1, tau_s=600.0, queued=2, running=2, z=0.0, margin_s=1.0)
 

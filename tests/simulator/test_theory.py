@@ -39,7 +39,7 @@ def in_system(servers: int, load: float) -> np.ndarray:
     return np.asarray(chances / chances.sum())
 
 
-def mean_wait(rng: np.random.Generator, servers: int, load: float, count: int = 400) -> float:
+def mean_wait(rng: np.random.Generator, servers: int, load: float, count: int = 300) -> float:
     """Measure the mean wait of `count` arrivals, the first at time 0, when the queue is as it is in the long run.
 
     Who is there then has an exponential time to go, whatever it has had: so nothing need be cut off.
@@ -53,7 +53,7 @@ def mean_wait(rng: np.random.Generator, servers: int, load: float, count: int = 
 
 @pytest.mark.parametrize(("servers", "use"), [(1, 0.5), (1, 0.8), (2, 0.7), (8, 0.9), (30, 0.95)])
 def test_mean_waits_agree_with_queueing_theory(servers: int, use: float) -> None:
-    """Two hundred queues of 400 arrivals, 80,000 in all: the mean is within three standard errors of Erlang's."""
+    """Two hundred queues of 300 arrivals, 60,000 in all: the mean is within three standard errors of Erlang's."""
     load = servers * use
     rng = np.random.default_rng([servers, int(100 * use)])
     means = np.array([mean_wait(rng, servers, load) for _ in range(200)])

@@ -40,35 +40,22 @@ def training(days: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_seed_decides_the_table(name: str) -> None:
+def test_a_generated_table_is_valid_and_decided_by_its_seed(name: str) -> None:
+    """Filling adds missing columns only; no file is read."""
     table = workloads.load(name, seed=1, jobs=30)
     assert_frame_equal(table, workloads.load(name, seed=1, jobs=30))
+    assert_frame_equal(traces.check(table), table)
     other = workloads.load(name, seed=2, jobs=30)
     assert not table["duration_s"].equals(other["duration_s"])
     assert len(table) == len(other) == 30
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_a_generated_table_is_valid_and_has_its_origin(name: str) -> None:
-    table = workloads.load(name, seed=1, jobs=30)
-    assert_frame_equal(traces.check(table), table)
     assert set(table.attrs["origin"]) == set(table.columns)
     assert all("drawn for" in how for how in table.attrs["origin"].values())
     assert [note for note in table.attrs["notes"] if "sorted" in note] == []
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_filling_adds_missing_columns_only(name: str) -> None:
-    table = workloads.load(name, seed=1, jobs=30)
     full = traces.fill(table, seed=1, largest_gpu_gib=32.0)
     assert_frame_equal(full[list(table.columns)], table)
     undrawn = {column.name for column in traces.COLUMNS if not (column.filled or column.required)}
     assert {column.name for column in traces.COLUMNS} - undrawn <= set(full.columns)
     assert not any("without a profile" in note for note in full.attrs["notes"])
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_a_generated_trace_reads_no_file(name: str) -> None:
     with pytest.raises(traces.TraceError, match="this trace is generated"):
         workloads.load(name, "jobs.csv", seed=0)
     with pytest.raises(ValueError, match="jobs 0: expected at least 1"):
@@ -108,14 +95,9 @@ def test_xonars_jobs_have_the_quantiles_of_the_profiles() -> None:
     iterations = found["iteration_ms"].quantile(list(ITERATION_MS))
     assert iterations.tolist() == pytest.approx(list(ITERATION_MS.values()), rel=0.05)
     assert found["memory_gib"].quantile(list(MEMORY)).tolist() == list(MEMORY.values())
-
-
-def test_duty_iteration_and_memory_correlate_as_in_the_profiles() -> None:
-    """Spearman: large jobs have long iterations and leave their GPUs idle."""
-    ranks = profiles("xonar_mix").corr(method="spearman")
-    assert ranks.loc["duty", "memory_gib"] == pytest.approx(-0.58, abs=0.02)
-    assert ranks.loc["memory_gib", "iteration_ms"] == pytest.approx(0.78, abs=0.02)
-    assert ranks.loc["duty", "iteration_ms"] == pytest.approx(-0.63, abs=0.02)
+    ranks = found.corr(method="spearman")  # large jobs have long iterations and leave their GPUs idle
+    pairs = [("duty", "memory_gib"), ("memory_gib", "iteration_ms"), ("duty", "iteration_ms")]
+    assert [ranks.loc[pair] for pair in pairs] == pytest.approx([-0.58, 0.78, -0.63], abs=0.02)
 
 
 def test_a_job_of_xonars_is_a_startup_and_110_iterations() -> None:
@@ -136,18 +118,13 @@ def test_as_many_pairs_overflow_a_gpu_as_printed(name: str, share: float) -> Non
 
 
 def test_xonars_jobs_are_queued_at_once_on_two_gpus_each() -> None:
-    table = workloads.load("xonar_mix", seed=3)
+    """A larger set starts with the smaller one; the memory set is of the large settings."""
+    table = workloads.load("xonar_mix", seed=5)
     assert len(table) == 10
     assert (table["submit_s"] == 0).all()
     assert (table["num_gpus"] == 2).all()
     assert not table[["input_core_s", "sync_gb", "bandwidth_gbs"]].any(axis=None)
-
-
-def test_a_larger_set_starts_with_the_smaller_one() -> None:
-    assert_frame_equal(many("xonar_mix", 30).head(10), many("xonar_mix", 10))
-
-
-def test_the_memory_set_is_of_the_large_settings() -> None:
+    assert_frame_equal(many("xonar_mix", 30).head(10), table)
     assert (many("xonar_memory")["gpu_memory_gib"] > 8).all()
 
 
@@ -190,41 +167,6 @@ def test_only_arrivals_change_with_the_load_of_xions_jobs(load: float) -> None:
 # CODA
 
 
-def test_codas_training_has_the_requested_load_with_ample_cores(training: pd.DataFrame) -> None:
-    gpus = training["num_gpus"].to_numpy()
-    needs = seconds(training), training["input_core_s"].to_numpy(), training["sync_gb"].to_numpy(), gpus
-    asked, plenty = training["asked"].to_numpy(), np.full(len(training), 1e9)
-    ratio = coda_mix.iteration_s(*needs, plenty) / coda_mix.iteration_s(*needs, asked)
-    fed = training["duration_s"] * ratio
-    assert fed.mean() == pytest.approx(5400, rel=0.04)
-    assert fed.std() == pytest.approx(5400, rel=0.06)
-    assert (gpus * fed).sum() / (80 * 86_400 * DAYS) == pytest.approx(1.1, rel=0.08)
-
-
-def test_codas_cpu_jobs_have_the_requested_load(days: pd.DataFrame) -> None:
-    on_cpu = days[days["kind"] == "cpu"]
-    work = (on_cpu["cpu_cores"] * on_cpu["duration_s"]).sum()
-    assert work / (400 * 86_400 * DAYS) == pytest.approx(0.25, rel=0.08)
-    assert set(on_cpu["cpu_cores"]) == set(range(1, 17))
-    assert on_cpu["duration_s"].mean() == pytest.approx(900, rel=0.04)
-    assert (on_cpu["bandwidth_gbs"] > 0).mean() == pytest.approx(0.2, abs=0.02)
-    assert not on_cpu[["num_gpus", "gpu_memory_gib", "active_ms", "input_core_s", "sync_gb"]].any(axis=None)
-
-
-def test_codas_jobs_arrive_all_day_from_twenty_users(days: pd.DataFrame) -> None:
-    assert days["submit_s"].between(0, 86_400).all()
-    assert days["submit_s"].mean() == pytest.approx(43_200, rel=0.02)
-    assert days["user"].nunique() == 20
-
-
-def test_codas_users_ask_for_no_more_cores_than_a_node_has(training: pd.DataFrame) -> None:
-    shares = training["num_gpus"].value_counts(normalize=True)
-    assert [shares[width] for width in (1, 2, 4, 8)] == pytest.approx([0.5, 0.2, 0.2, 0.1], abs=0.02)
-    assert set(training["asked"][training["num_gpus"] < 8]) == {1, 2, 3, 4, 8}
-    assert set(training["asked"][training["num_gpus"] == 8]) == {1, 2, 3, 4, 5}
-    assert training["cpu_cores"].max() == 40
-
-
 SYNERGYS = {  # cores a GPU beyond which Synergy's curves are flat: best speed over that at 3 cores, x 3
     "shufflenet_v2": 8.67,
     "resnet18_imagenet": 7.2,
@@ -235,18 +177,36 @@ SYNERGYS = {  # cores a GPU beyond which Synergy's curves are flat: best speed o
 }
 
 
-def test_codas_models_need_the_cores_of_synergys_curves(training: pd.DataFrame) -> None:
+def test_codas_training_has_the_stated_figures(training: pd.DataFrame) -> None:
+    """The load with ample cores; requested GPUs and cores; core needs of Synergy's curves; nine models."""
+    gpus = training["num_gpus"].to_numpy()
+    needs = seconds(training), training["input_core_s"].to_numpy(), training["sync_gb"].to_numpy(), gpus
+    asked, plenty = training["asked"].to_numpy(), np.full(len(training), 1e9)
+    fed = training["duration_s"] * coda_mix.iteration_s(*needs, plenty) / coda_mix.iteration_s(*needs, asked)
+    assert (fed.mean(), fed.std()) == pytest.approx((5400, 5400), rel=0.06)
+    assert (gpus * fed).sum() / (80 * 86_400 * DAYS) == pytest.approx(1.1, rel=0.08)
+    widths, models = (training[name].value_counts(normalize=True) for name in ("num_gpus", "model"))
+    assert [widths[width] for width in (1, 2, 4, 8)] == pytest.approx([0.5, 0.2, 0.2, 0.1], abs=0.02)
+    assert set(asked[gpus < 8]) == {1, 2, 3, 4, 8}
+    assert set(asked[gpus == 8]) == {1, 2, 3, 4, 5}
+    assert set(models.index) == set(coda_mix.MODELS)
+    assert models.to_numpy() == pytest.approx(1 / 9, abs=0.02)
     cores = (training["input_core_s"] / seconds(training)).groupby(training["model"]).median()
     assert cores[list(SYNERGYS)].tolist() == pytest.approx(list(SYNERGYS.values()), rel=0.25)
-    language = cores.drop(list(SYNERGYS))
-    assert len(language) == 3
-    assert (language < 0.1).all()
+    assert (cores.drop(list(SYNERGYS)) < 0.1).all()
 
 
-def test_codas_jobs_train_nine_models_equally_often(training: pd.DataFrame) -> None:
-    shares = training["model"].value_counts(normalize=True)
-    assert set(shares.index) == set(coda_mix.MODELS)
-    assert shares.to_numpy() == pytest.approx(1 / 9, abs=0.02)
+def test_codas_cpu_jobs_have_the_stated_figures(days: pd.DataFrame) -> None:
+    on_cpu = days[days["kind"] == "cpu"]
+    work = (on_cpu["cpu_cores"] * on_cpu["duration_s"]).sum()
+    assert work / (400 * 86_400 * DAYS) == pytest.approx(0.25, rel=0.08)
+    assert set(on_cpu["cpu_cores"]) == set(range(1, 17))
+    assert on_cpu["duration_s"].mean() == pytest.approx(900, rel=0.04)
+    assert (on_cpu["bandwidth_gbs"] > 0).mean() == pytest.approx(0.2, abs=0.02)
+    assert not on_cpu[["num_gpus", "gpu_memory_gib", "active_ms", "input_core_s", "sync_gb"]].any(axis=None)
+    assert days["submit_s"].between(0, 86_400).all()
+    assert days["submit_s"].mean() == pytest.approx(43_200, rel=0.02)
+    assert days["user"].nunique() == 20
 
 
 def test_an_iteration_waits_for_its_slowest_part() -> None:

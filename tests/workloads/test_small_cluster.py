@@ -66,51 +66,59 @@ def test_every_episode_is_offered_the_same_load(name: str) -> None:
         assert load <= work / (gpus * table["submit_s"].max()) < 1.15 * load
 
 
-def test_jobs_arrive_in_runs_of_similar_jobs(name: str) -> None:
+def test_the_jobs_have_the_stated_figures(name: str) -> None:
+    """Each with its expected value and tolerance; the longest twentieth and sharing by episode."""
     table = training(name)
-    alike = (
-        table[["user", "model", "num_gpus", "asked"]].shift() == table[["user", "model", "num_gpus", "asked"]]
+    alike = ["user", "model", "num_gpus", "asked"]
+    as_before = (table[alike].shift() == table[alike]).all(axis=1)
+    turns = table["predictable_from"]
+    held_s, estimate_s, late_s = (
+        table[column] + table["startup_s"]
+        for column in ("duration_s", "profiled_duration_s", "predicted_duration_s")
     )
-    in_run = alike.all(axis=1) | alike.all(axis=1).shift(-1, fill_value=False)
-    assert in_run.mean() == pytest.approx(0.78, abs=0.03)
-
-
-def test_widths_lie_between_phillys_and_helios(name: str) -> None:
-    gpus = training(name)["num_gpus"]
-    assert 1.54 < gpus.mean() < 3.72
-    assert gpus.median() == 1
-    assert set(gpus) == set(_small_cluster.WIDTHS)
-
-
-def test_run_times_are_phillys_within_bounds(name: str) -> None:
-    run_s = training(name)["duration_s"] + training(name)["startup_s"]
-    least, most = _small_cluster.RUN_S
-    assert run_s.between(least, most).all()
-    assert run_s.mean() / 60 == pytest.approx(45, abs=4)
-    assert run_s.median() / 60 == pytest.approx(18.6, abs=3)
-    longest = np.mean(
-        [np.sort(t["duration_s"])[-len(t) // 20 :].sum() / t["duration_s"].sum() for t in episodes(name)]
+    error, late = np.log(estimate_s / held_s), np.log(late_s / held_s)
+    faster = np.average(
+        np.maximum(table["need"] / table["asked"], 1), weights=table["num_gpus"] * table["duration_s"]
     )
-    assert longest == pytest.approx(0.31, abs=0.04)
-
-
-def test_many_jobs_can_share_and_many_cannot(name: str) -> None:
-    shares = []
-    for table in episodes(name):
-        memory = table.loc[table["num_gpus"] > 0, "gpu_memory_gib"].to_numpy()
-        assert memory.max() <= _small_cluster.GPU_GIB
+    shares, longest = [], []
+    for each in episodes(name):
+        memory = each.loc[each["num_gpus"] > 0, "gpu_memory_gib"].to_numpy()
         over = memory[:, None] + memory > _small_cluster.GPU_GIB
         shares.append(over[np.triu_indices(len(memory), 1)].mean())
-    assert np.mean(shares) == pytest.approx(0.44, abs=0.03)
-
-
-def test_requested_cores_do_not_depend_on_the_model(name: str) -> None:
-    table = training(name)
+        longest.append(np.sort(each["duration_s"])[-len(each) // 20 :].sum() / each["duration_s"].sum())
+    figures = {
+        "in runs of similar jobs": ((as_before | as_before.shift(-1, fill_value=False)).mean(), 0.78, 0.03),
+        "mean GPUs": (table["num_gpus"].mean(), (1.54 + 3.72) / 2, (3.72 - 1.54) / 2),
+        "median GPUs": (table["num_gpus"].median(), 1, 0),
+        "mean run time, min": (held_s.mean() / 60, 45, 4),
+        "median run time, min": (held_s.median() / 60, 18.6, 3),
+        "work of the longest twentieth": (np.mean(longest), 0.31, 0.04),
+        "pairs that cannot share": (np.mean(shares), 0.44, 0.03),
+        "more cores than needed": ((table["asked"] > table["need"]).mean(), 0.76, 0.03),
+        "time lost by cores": (1 - 1 / faster, 0.16, 0.04),
+        "speed on twice the workers": (
+            (2 / (1 + table["scaling_loss"]))[table["num_gpus"] == 1].mean(),
+            1.5,
+            0.05,
+        ),
+        "good at once": ((turns == 0).mean(), 0.45, 0.03),
+        "never good": ((turns == 1).mean(), 0.15, 0.03),
+        "error if good": (error[turns == 0].std(), 0.25, 0.02),
+        "error if bad": (error[turns > 0].std(), 1, 0.05),
+        "error later": (late.std(), 0.25, 0.02),
+    }
+    off = {
+        what: found
+        for what, (found, expected, apart) in figures.items()
+        if found != pytest.approx(expected, abs=apart)
+    }
+    assert off == {}
+    assert set(table["num_gpus"]) == set(_small_cluster.WIDTHS)
+    assert held_s.between(*_small_cluster.RUN_S).all()
+    assert table["gpu_memory_gib"].max() <= _small_cluster.GPU_GIB
     assert table["asked"].quantile([0.25, 0.5, 0.75]).tolist() == [3, 4, 5]
-    assert (table["asked"] > table["need"]).mean() == pytest.approx(0.76, abs=0.03)
-    work = table["num_gpus"] * table["duration_s"]
-    faster = np.average(np.maximum(table["need"] / table["asked"], 1), weights=work)
-    assert 1 - 1 / faster == pytest.approx(0.16, abs=0.04)
+    assert (table["min_workers"] == 1).all()
+    assert (table["max_workers"] == 2 * table["num_gpus"]).all()
 
 
 def test_restarts_cost_minutes_on_mixed() -> None:
@@ -118,30 +126,6 @@ def test_restarts_cost_minutes_on_mixed() -> None:
     assert table["restart_s"].between(5, 600).all()
     assert table["restart_s"].median() == pytest.approx(97, abs=15)
     assert (table["restart_s"] > 0.2 * table["duration_s"]).mean() == pytest.approx(0.35, abs=0.05)
-
-
-def test_jobs_can_shrink_to_one_worker_and_double(name: str) -> None:
-    table = training(name)
-    assert (table["min_workers"] == 1).all()
-    assert (table["max_workers"] == 2 * table["num_gpus"]).all()
-    one = table[table["num_gpus"] == 1]
-    assert (2 / (1 + one["scaling_loss"])).mean() == pytest.approx(1.5, abs=0.05)
-
-
-def test_estimates_are_good_at_once_later_or_never(name: str) -> None:
-    table = training(name)
-    turns = table["predictable_from"]
-    assert (turns == 0).mean() == pytest.approx(0.45, abs=0.03)
-    assert (turns == 1).mean() == pytest.approx(0.15, abs=0.03)
-    held_s, estimate_s = (
-        table["duration_s"] + table["startup_s"],
-        table["profiled_duration_s"] + table["startup_s"],
-    )
-    error = np.log(estimate_s / held_s)
-    assert error[turns == 0].std() == pytest.approx(0.25, abs=0.02)
-    assert error[turns > 0].std() == pytest.approx(1, abs=0.05)
-    late = np.log((table["predicted_duration_s"] + table["startup_s"]) / held_s)
-    assert late.std() == pytest.approx(0.25, abs=0.02)
 
 
 def test_no_job_is_larger_than_the_cluster(name: str) -> None:
