@@ -1,5 +1,6 @@
 """Learner of the action `plain`: masked PPO from random weights, which starts and pauses jobs without a rule inside."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecMonitor
 
 from gpu_cluster_gym.agents.checkpoint import new_network
+from gpu_cluster_gym.agents.imitation import ImitationFirst
 from gpu_cluster_gym.agents.networks import ScoringPolicy
 from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_stalled
 from gpu_cluster_gym.agents.set_network import SamplingAgent, SetNetwork
@@ -35,7 +37,11 @@ class PlainLearner(Learner):
         """Return the untrained algorithm with its environments."""
         training = self.training
         envs = batch(training.num_envs, self.scenario, **training.environment(), count=training.windows)
-        return TimedPPO(
+        algorithm: Callable[..., TimedPPO] = TimedPPO
+        if training.first_phase:
+            gpus = envs.batch.windows[0].workload.cluster.num_gpus
+            algorithm = partial(ImitationFirst, first=training.first_phase, gpus=gpus)
+        return algorithm(
             ScoringPolicy,
             VecMonitor(
                 EndlessJobSeconds(

@@ -18,6 +18,9 @@ OWN_CLUSTER = "own"
 PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
 """Days of a practice window: half of the standard ones."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
+RANDOM, SRTF = "random", "srtf"  # those of `--action plain`
+IMITATION_STEPS = 24_576
+"""Steps in which an agent imitates, but a quarter of all at most."""
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
 """Kinds of moves that are listed while cores and throttles follow the rule: the first of the kernel's `KINDS`."""
 
@@ -193,6 +196,8 @@ class PlainTraining(Training):
 
     action: Literal["plain"] = "plain"
     algorithm: Literal["ppo"] = "ppo"
+    init_from: Literal["random", "srtf"] = "random"
+    """random: PPO from random weights. srtf: first imitate SRTF, from what the agent observes, for 24,576 steps."""
     total_timesteps: int = choice(400_000, least=1)
     windows: int = choice(64, least=1)
     validation_windows: int = choice(24, least=1)
@@ -227,6 +232,11 @@ class PlainTraining(Training):
     practice_cluster: str = "4x8"
     """Cluster of training, validation and test where windows are steady, with half the days: small windows are
     simulated quickly, and the agent acts on any cluster. own: the scenario's cluster and days."""
+
+    @property
+    def first_phase(self) -> int:
+        """Steps of the imitation before PPO."""
+        return min(IMITATION_STEPS, self.total_timesteps // 4) if self.init_from == SRTF else 0
 
     def practice(self, scenario: Scenario) -> Scenario:
         """Return the scenario to train and test on: of a steady one, shorter windows on the practice cluster."""

@@ -58,11 +58,13 @@ KINDS: dict[str, Training] = {
     "student": STUDENT,
     "PPO on moves": replace(STUDENT, algorithm="ppo", reward="jct"),
     "plain": PLAIN,
+    "imitation, then PPO": replace(PLAIN, init_from="srtf"),
     "plain, one environment": replace(PLAIN, num_envs=1, total_timesteps=48),
 }
 OFTEN = {"search, then PPO": 0.7, "distillation, then PPO": 0.3, "normalised, several workloads": 0.7} | {
     "student": 0.3,
     "plain": 0.7,
+    "imitation, then PPO": 0.3,
 }
 """Kinds in which all others are contained, and when each is ended; the rest is tried nightly."""
 CASES = [
