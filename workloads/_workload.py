@@ -412,8 +412,7 @@ def _without(table: pd.DataFrame, gone: np.ndarray, why: str) -> pd.DataFrame:
 def _infeasible_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster) -> str:
     shown = table.iloc[rows[:ROWS_SHOWN]]
     each = [
-        f"  job {job} (row {row + 1}): "
-        + (f"{gpus} GPUs of {memory:.1f} GiB, {cores:g} cores" if gpus else f"{cores:g} cores, no GPU")
+        f"  job {job} (row {row + 1}): {_request(gpus, memory, cores, machines)}"
         for row, job, gpus, memory, cores in zip(
             rows,
             *(shown[name] for name in ("job_id", "num_gpus", "gpu_memory_gib", "cpu_cores")),
@@ -431,6 +430,17 @@ def _infeasible_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster
             *more,
         ]
     )
+
+
+def _request(gpus: int, memory: float, cores: float, machines: Cluster) -> str:
+    """Return what a job asks for, as far as it is too much."""
+    if not gpus:
+        return f"{cores:g} cores, no GPU"
+    if gpus > machines.num_gpus:
+        return f"{gpus} GPUs"
+    if memory > machines.largest_gpu_gib:
+        return f"{gpus} GPUs of {memory:.1f} GiB"
+    return f"{gpus} GPUs of {memory:.1f} GiB, {cores:g} cores"
 
 
 def capped_load(table: pd.DataFrame, gpus: int, factor: float = 1.0) -> float:
