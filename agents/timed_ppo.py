@@ -33,9 +33,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, FUTURE, RUNNIN
 
 JOBS = 16.0
 """Jobs whose cost over one time constant is 1, so that values are of the order of 1."""
-TAIL = 3.0
-"""Multiple of their mean absolute value at which advantages are cut. The largest of a rollout, after a burst of jobs,
-is 8 to 60 times that mean, and would drown the others."""
 
 
 class TimedBuffer(RolloutBuffer):
@@ -62,7 +59,7 @@ class TimedBuffer(RolloutBuffer):
 
         delta_t = r_t + g_t (V_t+1 - N_t+1) - V_t and A_t = delta_t + lambda g_t A_t+1, where g_t is
         exp(-elapsed_t / tau), or 0 where the episode ended. N_t+1 is the part of V_t+1 of jobs that arrived in step t;
-        it is unknown, and left in, in the last step. Outliers are cut at `TAIL`; returns are of the whole advantages.
+        it is unknown, and left in, in the last step.
         """
         ended = np.vstack([self.episode_starts[1:], dones])
         factors = np.exp(-self.elapsed_s / self.tau_s) * (1.0 - ended)
@@ -73,8 +70,6 @@ class TimedBuffer(RolloutBuffer):
             advantage = deltas[step] + self.gae_lambda * factors[step] * advantage
             self.advantages[step] = advantage
         self.returns = self.advantages + self.values
-        size = TAIL * np.abs(self.advantages).mean()
-        self.advantages = np.clip(self.advantages, -size, size)
 
     def _value_of_arrivals(self) -> NDArray[np.float32]:
         """Return the part of the next values that is of jobs which arrived in the step: (steps, environments)."""
