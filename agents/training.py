@@ -18,7 +18,7 @@ OWN_CLUSTER = "own"
 PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
 """Days of a practice window: half of the standard ones."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
-RANDOM, SRTF = "random", "srtf"  # those of `--action plain`
+SRTF = "srtf"  # that of `--action plain` which begins with imitation
 IMITATION_STEPS = 24_576
 """Steps in which an agent imitates, but a quarter of all at most."""
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
