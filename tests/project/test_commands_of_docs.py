@@ -74,7 +74,10 @@ READ_ONLY = {
     "--trace-file weeks.csv": "windows need a log of weeks",
     "--backend ray": "it needs a cluster; tests/evaluation/test_each.py starts one",
     "docs.examples.train.vectors": "test_training_examples runs it",
-    "docs.examples.train.record_minari": "Minari is optional; test_training_examples runs it where it is installed",
+    "gpu_cluster_gym.agents.record": "Minari is optional; test_record runs it where it is installed",
+    "docs.examples.train.offline": "Minari is optional; test_training_examples runs it where it is installed",
+    "docs.examples.train.rllib_ppo": "RLlib is optional; test_training_examples runs it where it is installed",
+    "docs.examples.train.torchrl_ppo": "TorchRL is optional; test_training_examples runs it where it is installed",
     "docs.examples.train.sb3_steer": "twenty validation windows; test_training_examples runs it and its policies",
     "docs.examples.train.optuna_search": "Optuna is optional; test_training_examples runs it where it is installed",
 }

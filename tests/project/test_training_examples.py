@@ -12,6 +12,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from gpu_cluster_gym import baselines
+from gpu_cluster_gym.agents.record import record
 from gpu_cluster_gym.evaluation.audit import audit
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
@@ -21,19 +22,42 @@ from tests.conftest import ROOT
 
 FOLDER = ROOT / "docs" / "examples" / "train"
 PAGE = ROOT / "docs" / "your_own_agent.md"
-LEARN = ("sb3_steer", "sb3_ppo", "sb3_dqn", "maskable_ppo", "one_file", "inspector", "rl_scheduler")
+LEARN = (
+    "sb3_steer",
+    "sb3_ppo",
+    "sb3_dqn",
+    "maskable_ppo",
+    "one_file",
+    "inspector",
+    "rl_scheduler",
+    "rllib_ppo",
+    "torchrl_ppo",
+)
+NEEDS = {
+    "maskable_ppo": "sb3_contrib",
+    "rl_scheduler": "sb3_contrib",
+    "rllib_ppo": "ray.rllib",
+    "torchrl_ppo": "torchrl",
+}
+"""Libraries of examples that only some installations have."""
 MAX_LINES = {
     "one_file": 115,
     "sb3_steer": 105,
-    "slots": 145,
+    "slots": 170,
     "inspector": 130,
     "rl_scheduler": 90,
     "sb3_dqn": 65,
     "portfolio": 130,
-    "record_minari": 76,
+    "offline": 120,
+    "rl_tune": 95,
+    "rllib_ppo": 85,
+    "torchrl_ppo": 75,
 }  # 60 of the others
 OF_SB3 = ("sb3_ppo", "sb3_dqn", "maskable_ppo")
-pytestmark = pytest.mark.filterwarnings("ignore:.*a legal action replaces it")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*a legal action replaces it"),
+    pytest.mark.filterwarnings("ignore:Creating .*WeightUpdater:DeprecationWarning"),  # TorchRL's own
+]
 STEPS = 16
 
 
@@ -46,10 +70,10 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def example(name: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    if name in ("maskable_ppo", "rl_scheduler"):
-        pytest.importorskip("sb3_contrib", reason="installed by [dev]")
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is optional")
     module = import_module(f"docs.examples.train.{name}")
-    monkeypatch.setattr(module, "WINDOWS", {"scenario": chosen})
+    monkeypatch.setattr(module, "WINDOWS", {"scenario": chosen}, raising=name != "offline")
     return module
 
 
@@ -182,27 +206,49 @@ def test_a_search_of_options_is_stored_continued_and_pruned() -> None:
     assert set(strict.trials[0].intermediate_values) == {32}
 
 
-@pytest.mark.usefixtures("chosen")
-@pytest.mark.filterwarnings("ignore:`.*` is set to None:UserWarning")
-def test_a_recorded_data_set_is_cloned(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recorded actions, played again, end as SJF does; the clone makes nearly all of them."""
-    minari = pytest.importorskip("minari", reason='optional: pip install "minari[hdf5]"')
-    pytest.importorskip("h5py", reason='optional: pip install "minari[hdf5]"')
+def test_offline_learning_finds_the_recorded_actions(
+    chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clone of SJF makes nearly all of its actions; Q-learning from SJF and random actions is a policy too."""
+    pytest.importorskip("minari", reason="minari is optional")
+    pytest.importorskip("h5py", reason="h5py is optional")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(Path("runs/minari").resolve()))
-    module = example("record_minari", chosen, monkeypatch)
-    monkeypatch.setattr(module, "EPISODES", 1)
-    module.train(20 * STEPS)
-    (played,) = minari.load_dataset(module.DATA)
-    env: Any = minari.load_dataset(module.DATA).recover_environment().unwrapped
-    seen, _ = env.reset(options={"window": 0})
-    for action, before, reward in zip(played.actions, played.observations, played.rewards, strict=False):
-        assert np.array_equal(seen, before)
-        seen, again, *_ = env.step(action)
-        assert again == reward
+    module = example("offline", chosen, monkeypatch)
+    names = [f"gpu-cluster/tiny/{name}-v0" for name in ("sjf", "random")]
+    (played,), _ = (record(name[17:-3], {"scenario": chosen}, 1, name) for name in names)
     load = full_trace(Scenario(**chosen))
-    assert env.results().equals(load.results(run(baselines.make(baselines.load("sjf")), load.episode())))
-    guessed = np.array([module.predict(seen, None) for seen in played.observations[:-1]])
-    assert np.mean(guessed == played.actions) > 0.9
+    for data, td in ((names[:1], 0.0), (names, 1.0)):
+        module.train(20 * STEPS, data, td=td)
+        module.learned.cache_clear()
+        if not td:
+            guessed = np.array([module.predict(seen, None) for seen in played.observations[:-1]])
+            assert np.mean(guessed == played.actions) > 0.9
+        assert load.results(run(module.policy, load.episode()))["finish_s"].notna().all()
+
+
+def test_a_program_packs_jobs_by_priority() -> None:
+    """By hand: the first job takes the node that it fills; the third of 4 GPUs has the node that the second leaves."""
+    assign = import_module("docs.examples.train.rl_tune").assign
+    found = assign(np.array([8, 4, 4, 2]), np.array([8, 6, 2]))
+    assert found.sum(axis=1).tolist() == [8, 4, 4, 0]
+    assert found.sum(axis=0).tolist() == [8, 6, 2]
+    assert found[0].tolist() == [8, 0, 0]
+    assert assign(np.array([12, 4]), np.array([8, 3])).tolist() == [[0, 0], [4, 0]]
+    assert assign(np.array([2, 3]), np.array([4, 2])).tolist() == [[0, 2], [3, 0]]
+
+
+def test_starts_of_programs_obey_the_simulator(
+    chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = example("rl_scheduler", chosen, monkeypatch)
+    for size in ("ENVIRONMENTS", "ROLLOUT"):
+        monkeypatch.setattr(module, size, 4)
+    module.train(STEPS)
+    module.model.cache_clear()
+    load = full_trace(Scenario(**chosen))
+    policies = import_module("docs.examples.train.rl_tune").policy(), module.policy
+    jct_s = [load.results(run(policy, load.episode()))["finish_s"].mean() for policy in policies]
+    assert jct_s[0] == pytest.approx(jct_s[1], rel=0.2)
 
 
 def portfolio(*names: str, **given: Any) -> Any:
@@ -255,7 +301,7 @@ def test_imagined_arrivals_are_those_of_the_past() -> None:
 
 def test_examples_are_short_and_on_the_page() -> None:
     names = {path.stem for path in FOLDER.glob("*.py")}
-    assert names == {*LEARN, "vectors", "slots", "optuna_search", "portfolio", "record_minari"}
+    assert names == {*LEARN, "vectors", "slots", "optuna_search", "portfolio", "offline", "rl_tune"}
     text = PAGE.read_text(encoding="utf-8")
     assert "`docs/examples/train/`" in text
     assert {name for name in names if f"`{name}`" not in text} == set()

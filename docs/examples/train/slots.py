@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Callable
 from math import prod
 from typing import Any
+from zlib import crc32
 
 import gymnasium
 import torch
@@ -28,7 +29,7 @@ RARE = (
 
 
 class SlotScores(BaseFeaturesExtractor):
-    """Scores of all actions, (B, K + R + 1), from observations `sets` (B, n): each job is judged beside the totals."""
+    """Scores of all actions (..., K + R + 1) by observations `sets` (..., n): each job is judged beside the totals."""
 
     def __init__(self, space: gymnasium.Space[Any], choices: dict[str, Any], hidden: int = 32) -> None:
         """Read the layout of observations. choices: keywords of the environment."""
@@ -53,17 +54,43 @@ class SlotScores(BaseFeaturesExtractor):
 
     def forward(self, seen: Tensor) -> Tensor:
         """Return the scores: starts, pauses, waiting."""
-        parts = seen.split([prod(shape) for shape in self.shapes.values()], dim=1)
+        parts = seen.split([prod(shape) for shape in self.shapes.values()], dim=-1)
         queue, totals, legal, running = (
-            part.unflatten(1, shape) for part, shape in zip(parts, self.shapes.values(), strict=True)
+            part.unflatten(-1, shape) for part, shape in zip(parts, self.shapes.values(), strict=True)
         )
         starts, pauses = (
-            scorer(torch.cat([rows, totals.unsqueeze(1).expand(-1, rows.shape[1], -1)], dim=2)).squeeze(2)
+            scorer(torch.cat([rows, totals.unsqueeze(-2).expand(*rows.shape[:-1], -1)], dim=-1)).squeeze(-1)
             for scorer, rows in ((self.start, queue), (self.pause, running))
         )
-        starts = starts + self.claim * (1.0 - queue[:, :, self.fits])
-        may = torch.cat([legal[:, :-1], running[:, :, self.may_pause], legal[:, -1:]], dim=1)
-        return torch.cat([starts, pauses, self.wait(totals)], dim=1) - UNLIKELY * (1.0 - may)
+        starts = starts + self.claim * (1.0 - queue[..., self.fits])
+        may = torch.cat([legal[..., :-1], running[..., self.may_pause], legal[..., -1:]], dim=-1)
+        return torch.cat([starts, pauses, self.wait(totals)], dim=-1) - UNLIKELY * (1.0 - may)
+
+
+def slot_critic(space: gymnasium.Space[Any], choices: dict[str, Any]) -> nn.Sequential:
+    """Return a critic: scores of its own, and a layer on top of them."""
+    scores = SlotScores(space, choices)
+    return nn.Sequential(scores, nn.Linear(scores.features_dim, 64), nn.Tanh(), nn.Linear(64, 1))
+
+
+def scaled(env: gymnasium.Env[Any, Any], factor: float = 0.05) -> gymnasium.Env[Any, Any]:
+    """Return an environment whose rewards are of the order of 1."""
+    return gymnasium.wrappers.TransformReward(env, lambda reward: factor * float(reward))
+
+
+def trained(file: str, choices: dict[str, Any]) -> SlotScores:
+    """Return a saved network. choices: keywords of the environment."""
+    network = SlotScores(gymnasium.spaces.Box(-1, 1), choices)
+    network.load_state_dict(torch.load(file, weights_only=True))
+    return network
+
+
+@torch.no_grad()
+def sample(network: SlotScores, seen: Any, mask: Any) -> int:
+    """Return a sampled legal action, as in training; it depends on the observation alone."""
+    generator = torch.Generator().manual_seed(crc32(seen.tobytes()))
+    scores = network(torch.from_numpy(seen)).masked_fill(~torch.from_numpy(mask), -torch.inf)
+    return int(torch.multinomial(scores.softmax(-1), 1, generator=generator))
 
 
 def training_envs(count: int, choices: dict[str, Any]) -> VecNormalize:
@@ -141,5 +168,10 @@ def command(name: str, train: Callable[[int, int], None], workload: str) -> None
     parser.add_argument("--windows", default="24", help="test windows of the table at the end")
     chosen = parser.parse_args()
     train(chosen.steps, chosen.seed)
+    score(name, workload, chosen.windows)
+
+
+def score(name: str, workload: str, windows: str) -> None:
+    """Print a table of test windows. name: of the example."""
     beside = ["random_legal", f"docs.examples.train.{name}:policy", "first_legal", "fifo", "sjf", "srtf"]
-    main(["--policy", *beside, "--workload", workload, "--windows", chosen.windows])
+    main(["--policy", *beside, "--workload", workload, "--windows", windows])
