@@ -17,8 +17,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from gpu_cluster_gym.agents import checkpoint, integrity
 from gpu_cluster_gym.agents.callbacks import CURVE
-from gpu_cluster_gym.agents.pretrained import CARD, FOR_ALL, SHIPPED
-from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining, Training
+from gpu_cluster_gym.agents.pretrained import CARD, FOR_ALL, PLAIN, SHIPPED
+from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare
 from gpu_cluster_gym.evaluation.run_folder import BEST, CHOICES, JOBS
@@ -32,6 +32,7 @@ OF_ACTION = {
     "steer": "It sets the weights of a hand-written rule (`simulator.rule_policy.Rule`) and cannot do what the rule "
     "cannot.",
     "moves": "It chooses among the moves of a list, and CPU cores follow the rule. `lookahead:` cannot be based on it.",
+    "plain": "It starts and pauses jobs on whole GPUs; it cannot share GPUs, resize jobs or set CPU cores.",
 }
 """Limitations by action kind."""
 SHIFTED = ", without and with shifts (`--domain-randomization`)"
@@ -69,11 +70,12 @@ def seed_of(number: int, folder: Path) -> Seed:
     events = EventAccumulator(str(folder)).Reload()
     times = [each.wall_time for each in events.Scalars("jct/agent")]
     commit = events.Tensors("commit/text_summary")[0].tensor_proto.string_val[0].decode()
-    best = rows.iloc[int(rows["greedy_ratio_to_start"].argmin())]
+    how = "sampled" if isinstance(checkpoint.load(folder / BEST).training, PlainTraining) else "greedy"
+    best = rows.iloc[int(rows[f"{how}_ratio_to_start"].argmin())]
     return Seed(
         f"agent_{number}",
         folder,
-        float(best["greedy_ratio_to_start"]),
+        float(best[f"{how}_ratio_to_start"]),
         int(best["step"]),
         int(rows["step"].max()),
         (times[-1] - times[0]) / 60,
@@ -139,6 +141,12 @@ def method(training: Training, shipped: Seed, jobs: int) -> str:
             f"{f' (time constant {training.tau_s:,.0f} s)' if training.tau_s else ''}. It replaces the rule's own move "
             "where the expected advantage exceeds a margin (docs/learning.md)."
         )
+    if isinstance(training, PlainTraining):
+        began = f"It imitated SRTF for {training.first_phase:,} steps, then " if training.first_phase else ""
+        return (
+            f"{began}PPO of Stable-Baselines3 trained the network from random weights: it starts a job, pauses one, or "
+            "waits, and samples its actions (docs/learning.md)."
+        )
     assert isinstance(training, SteerTraining)
     rule = f"{len(training.weights)} weights of the rule `union`{CONSTANTS * (training.init_from == 'constants')}"
     arrivals = arrivals_per_decision(jobs, training.decisions_per_window)
@@ -169,8 +177,13 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     extra = training.extra_workloads if isinstance(training, SteerTraining) else ()
     with_shifts = isinstance(training, SteerTraining) and training.domain_randomization
     trained_on = [workload_like(scenario) or "own", *extra]
+    reference = "fifo" if isinstance(training, PlainTraining) else "union"
+    titles = {
+        FOR_ALL: "# General agent, trained on several workloads",
+        PLAIN: "# Agent without a rule, for any workload",
+    }
     lines = [
-        "# General agent, trained on several workloads" if name == FOR_ALL else f"# Agent for `{name}`",
+        titles.get(name, f"# Agent for `{name}`"),
         "",
         method(training, shipped, scenario.jobs),
         "",
@@ -182,8 +195,8 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         f"- {levers(training)}.",
         f"- Reproduce: `python train_agent.py --config agents/shipped/{name}/{CHOICES}`.",
         "",
-        "Mean JCT / that of `union` on the validation windows, which selected the checkpoint of each seed and the "
-        "seed: "
+        f"Mean JCT / that of `{reference}` on the validation windows, which selected the checkpoint of each seed and "
+        "the seed: "
         + ", ".join(f"{each.validation:.4f}{' (this agent)' if each is shipped else ''}" for each in seeds)
         + ".",
     ]
@@ -199,6 +212,8 @@ def levers(training: Training) -> str:
     """Return the weights that an agent sets, or the kinds of moves that it may choose."""
     if isinstance(training, SteerTraining):
         return f"Weights: {', '.join(f'`{each}`' for each in training.weights)}"
+    if isinstance(training, PlainTraining):
+        return f"Trained on clusters of {training.practice_cluster}, windows of 3 + 3 + 6 days; it acts on any cluster"
     assert isinstance(training, MovesTraining)
     return (
         f"Moves that may replace the rule's own: {', '.join(f'`{each}`' for each in training.allowed_moves)}"
@@ -234,8 +249,8 @@ def main(args: Sequence[str] | None = None) -> None:
     name = chosen.name or (FOR_ALL if several else workload_like(agent.scenario))
     if name is None:
         parser.error("--name is required: the run has a custom scenario")
-    if agent.training.action != "steer" and agent.training.algorithm != "student":
-        parser.error("cards are written for steering agents and students of look-ahead only")
+    if isinstance(agent.training, MovesTraining) and agent.training.algorithm != "student":
+        parser.error("cards are written for steering and plain agents and for students of look-ahead only")
     text = card(chosen.run, name, seeds, shipped, chosen.judgement)
     folder = SHIPPED / name
     shutil.rmtree(folder, ignore_errors=True)

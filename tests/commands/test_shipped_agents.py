@@ -14,7 +14,8 @@ from gpu_cluster_gym import baselines, evaluate
 from gpu_cluster_gym.agents import checkpoint, load_policy, pretrained
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.protocol import Candidate, trained_on
-from gpu_cluster_gym.agents.training import MovesTraining, SteerTraining
+from gpu_cluster_gym.agents.set_network import SamplingAgent
+from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining
 from gpu_cluster_gym.baselines import load
 from gpu_cluster_gym.envs.agent_policy import MovesAgent
 from gpu_cluster_gym.evaluation import choices, comparison
@@ -94,7 +95,7 @@ def test_an_agent_without_card_replaces_no_shipped_agent(
         checkpoint.save(seed.folder / "best", Agent(opinionated(), TINY, Scenario()))
     with pytest.raises(SystemExit):
         ship.main([str(tmp_path / "picks"), "--name", "all"])
-    assert "steering agents and students of look-ahead only" in capsys.readouterr().err
+    assert "steering and plain agents and for students of look-ahead only" in capsys.readouterr().err
     assert {each.name: each.read_bytes() for each in shipped.iterdir()} == before
 
 
@@ -114,19 +115,19 @@ def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_agents_can_be_read_and_have_a_card(name: str) -> None:
-    assert name == pretrained.FOR_ALL or name in names()
+    assert name in (pretrained.FOR_ALL, pretrained.PLAIN, *names())
     found = pretrained.shipped_for(name)
     agent: Any = checkpoint.load(found.folder)
-    kind = {"steer": Steered, "moves": MovesAgent}[agent.training.action]
+    kind = {"steer": Steered, "moves": MovesAgent, "plain": SamplingAgent}[agent.training.action]
     assert isinstance(load_policy(found.folder), kind)
     card = (found.folder / pretrained.CARD).read_text(encoding="utf-8")
     for word in ("commit", "Trained on", "Reproduce", "test windows", "## Limitations"):
         assert word in card, word
     training = agent.training
-    assert isinstance(training, SteerTraining | MovesTraining)
-    levers = training.weights if isinstance(training, SteerTraining) else training.allowed_moves
-    assert levers
-    assert all(f"`{lever}`" in card for lever in levers)
+    if not isinstance(training, PlainTraining):
+        levers = training.weights if isinstance(training, SteerTraining) else training.allowed_moves
+        assert levers
+        assert all(f"`{lever}`" in card for lever in levers)
 
 
 def test_the_agents_of_a_run_are_judged(
