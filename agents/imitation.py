@@ -1,21 +1,17 @@
 """First phase of `--action plain --init-from srtf`: the network imitates SRTF before PPO, by observations alone.
 
-The teacher sees what the agent sees. Half of the actions after the first rollouts are the network's own, so that it
-visits the states they lead to, and all observations are kept (DAgger: Ross, Gordon and Bagnell, AISTATS 2011).
+The teacher sees what the agent sees; see `agents.lessons`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from stable_baselines3.common.buffers import RolloutBuffer
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import VecEnv
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from gpu_cluster_gym.agents.ppo import moments_of, put_moments, take_step
+from gpu_cluster_gym.agents.lessons import LessonsFirst
 from gpu_cluster_gym.agents.set_network import SetNetwork
 from gpu_cluster_gym.agents.timed_ppo import TimedPPO
 from gpu_cluster_gym.simulator.kernel.slots.features import (
@@ -34,14 +30,9 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
     RUNNING_REMAINING,
     TOTALS,
 )
-from gpu_cluster_gym.traces import stream
 
 WORTH = 2.0
 """Multiple of a queued job's remaining time that a running job must have left, after the restart, to be displaced."""
-OWN_SHARE, TEACHER_ROLLOUTS = 0.5, 2
-"""Share of the network's own actions, after as many rollouts of the teacher's alone."""
-GRADIENT_STEPS, BATCH, RATE = 64, 512, 2e-3
-"""Gradient steps after each rollout, their batch size, and the learning rate of Adam."""
 
 
 def shortest_first(seen: NDArray[np.float32], slots: int, gpus: int) -> int:
@@ -80,21 +71,18 @@ def gpus_of(feature: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.rint(2.0 ** (7.0 * feature.astype(np.float64)) - 1.0)
 
 
-class ImitationFirst(TimedPPO):
+class ImitationFirst(LessonsFirst, TimedPPO):
     """PPO after imitation of `shortest_first`.
 
-    first: steps of the imitation. gpus: GPUs of the cluster.
+    gpus: GPUs of the cluster.
     """
 
-    _rng: np.random.Generator
+    lesson_steps, teacher_rollouts, plays_greedily = 64, 2, False
 
     def __init__(self, *args: Any, gpus: int, **kwargs: Any) -> None:
         """Take the arguments of `TimedPPO`, and those of the class."""
-        super().__init__(*args, **kwargs)
-        self._gpus, self._rng = gpus, stream(self.seed or 0, "imitation")
-        self._seen: list[NDArray[np.float32]] = []
-        self._taught: list[NDArray[np.int64]] = []
-        self._optimizer = torch.optim.Adam(self._network.actor.parameters(), lr=RATE)
+        self._gpus = gpus
+        super().__init__(*args, stream_name="imitation", **kwargs)
 
     @property
     def _network(self) -> SetNetwork:
@@ -102,52 +90,14 @@ class ImitationFirst(TimedPPO):
         assert isinstance(network, SetNetwork)
         return network
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the lessons so far, and the moments of the optimizer; none after the first phase."""
-        if not self._seen:
-            return {}
-        lessons: dict[str, np.ndarray] = {"seen": np.array(self._seen), "taught": np.array(self._taught)}
-        return lessons | moments_of(self._optimizer)
+    def taught_parameters(self) -> Iterable[nn.Parameter]:
+        """Return the parameters of the actor."""
+        return self._network.actor.parameters()
 
-    def put_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restore the lessons and the moments."""
-        self._seen, self._taught = list(arrays.get("seen", ())), list(arrays.get("taught", ()))
-        own = ("seen", "taught")
-        put_moments(self._optimizer, {name: it for name, it in arrays.items() if name not in own})
+    def teach(self, seen: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return the actions of `shortest_first`: (N,)."""
+        return np.array([shortest_first(each, self._network.slots, self._gpus) for each in seen])
 
-    def play(
-        self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
-    ) -> bool:
-        """Play, and keep the teacher's actions; or play a rollout of PPO."""
-        if not self.in_first:
-            return super().play(env, callback, rollout_buffer, n_rollout_steps)
-        callback.on_rollout_start()
-        share = OWN_SHARE if len(self._seen) >= TEACHER_ROLLOUTS * n_rollout_steps else 0.0
-        for _ in range(n_rollout_steps):
-            seen: Any = self._last_obs
-            taught = np.array([shortest_first(each, self._network.slots, self._gpus) for each in seen])
-            self._seen.append(seen.copy())
-            self._taught.append(taught)
-            own, _ = self.policy.predict(seen)
-            if not take_step(self, env, np.where(self._rng.random(len(seen)) < share, own, taught), callback):
-                return False
-        callback.on_rollout_end()
-        return True
-
-    def train(self) -> None:
-        """Raise the likelihood of the teacher's actions in all observations; or update PPO."""
-        if not self._seen:
-            return super().train()
-        seen, taught = map(torch.from_numpy, (np.concatenate(self._seen), np.concatenate(self._taught)))
-        losses = []
-        for _ in range(GRADIENT_STEPS):
-            some = torch.from_numpy(self._rng.integers(len(seen), size=BATCH))
-            loss = cross_entropy(self._network.forward_actor(seen[some]), taught[some])
-            self._optimizer.zero_grad()
-            loss.backward()
-            self._optimizer.step()
-            losses.append(loss.item())
-        self.logger.record("train/loss", float(np.mean(losses)))
-        if not self.in_first:
-            self._seen, self._taught = [], []
-        return None
+    def error(self, seen: Tensor, taught: Tensor) -> Tensor:
+        """Return the cross entropy of the actor's choices and the teacher's actions."""
+        return cross_entropy(self._network.forward_actor(seen), taught)

@@ -5,13 +5,12 @@ of a generation play. CMA-ES (Hansen 2016, arXiv 1604.00772) learns the correlat
 independent noise of PPO does not. PPO then starts from the best validated candidate, in the biases of the actor.
 
 Distillation (Rusu et al. 2016, arXiv 1511.06295): the network regresses the constants that a search found for each
-workload (`baselines/constants`). Half of the actions in the meantime are its own, so that it visits the states they
-lead to, and all observations are kept (DAgger: Ross, Gordon and Bagnell, AISTATS 2011). The network is not given the
-workload: it has to recognise it by the load, as it must on a trace of the user's.
+workload (`baselines/constants`), in lessons (`agents.lessons`). It is not given the workload: it has to recognise it by
+the load, as it must on a trace of the user's.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -22,17 +21,14 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from gpu_cluster_gym.agents.ppo import TwoPhases, moments_of, put_moments, take_step
+from gpu_cluster_gym.agents.lessons import LessonsFirst
+from gpu_cluster_gym.agents.ppo import TwoPhases
 from gpu_cluster_gym.simulator.rule_policy import REACH
 from gpu_cluster_gym.traces import stream
 
 POPULATION = 16  # candidates of a generation
 TOGETHER = 4  # candidates that play each window side by side, where the environments divide evenly
 STALLED = -100.0  # return of a window in which jobs pause one another forever, %
-
-OWN_SHARE = 0.5  # share of the network's own actions during distillation; the others are the teacher's
-DISTILLATION_STEPS, DISTILLATION_BATCH = 600, 512  # gradient steps after each rollout, and their batch size
-DISTILLATION_RATE = 2e-3  # learning rate of Adam
 
 
 class SearchFirst(TwoPhases):
@@ -187,10 +183,10 @@ def groups_of_windows(env: VecEnv, rng: np.random.Generator, size: int) -> list[
     return numbers
 
 
-class Distilled(TwoPhases):
+class Distilled(LessonsFirst):
     """PPO after distillation of constants, those of its workload for each environment."""
 
-    _rng: np.random.Generator
+    lesson_steps, plays_greedily = 600, True
 
     def __init__(self, *args: Any, offsets: np.ndarray, **kwargs: Any) -> None:
         """Take the arguments of PPO.
@@ -198,60 +194,20 @@ class Distilled(TwoPhases):
         first: steps of the distillation.
         offsets: the teacher's offsets in each environment, (N, weights), -1 to 1.
         """
-        super().__init__(*args, **kwargs)
         self._offsets = offsets.astype(np.float32)
-        self._rng = stream(self.seed or 0, "lessons")
-        self._seen: list[np.ndarray] = []
+        super().__init__(*args, stream_name="lessons", **kwargs)
+
+    def taught_parameters(self) -> Iterable[torch.nn.Parameter]:
+        """Return the parameters of the actor."""
         policy: Any = self.policy
-        actor = [*policy.mlp_extractor.policy_net.parameters(), *policy.action_net.parameters()]
-        self._optimizer = torch.optim.Adam(actor, lr=DISTILLATION_RATE)
+        return [*policy.mlp_extractor.policy_net.parameters(), *policy.action_net.parameters()]
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the observations so far, and the moments of the optimizer; none after the first phase."""
-        return {"seen": np.array(self._seen)} | moments_of(self._optimizer) if self._seen else {}
+    def teach(self, seen: np.ndarray) -> np.ndarray:
+        """Return the constants: (N, weights)."""
+        return self._offsets
 
-    def put_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restore the observations and the moments."""
-        self._seen = list(arrays.get("seen", ()))
-        put_moments(self._optimizer, {name: it for name, it in arrays.items() if name != "seen"})
-
-    def play(
-        self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
-    ) -> bool:
-        """Play, and keep the raw observations; or play a rollout of PPO."""
-        if not self.in_first:
-            return super().play(env, callback, rollout_buffer, n_rollout_steps)
-        callback.on_rollout_start()
-        normalized = self.get_vec_normalize_env()
-        for _ in range(n_rollout_steps):
-            last: Any = self._last_obs
-            original: Any = normalized.get_original_obs() if normalized else last
-            self._seen.append(original.copy())
-            own, _ = self.policy.predict(last, deterministic=True)
-            is_own = self._rng.random(env.num_envs) < OWN_SHARE
-            if not take_step(self, env, np.where(is_own[:, None], own, self._offsets), callback):
-                return False
-        callback.on_rollout_end()
-        return True
-
-    def train(self) -> None:
-        """Regress the teacher's offsets on batches of all observations; or update PPO."""
-        if not self._seen:
-            return super().train()
-        normalized = self.get_vec_normalize_env()
-        raw = np.concatenate(self._seen)
-        seen = torch.as_tensor(normalized.normalize_obs(raw) if normalized else raw)
-        targets = torch.from_numpy(np.tile(self._offsets, (len(self._seen), 1)))
+    def error(self, seen: torch.Tensor, taught: torch.Tensor) -> torch.Tensor:
+        """Return the mean squared difference of the most likely actions and the constants."""
         policy: Any = self.policy
-        errors = []
-        for _ in range(DISTILLATION_STEPS):
-            some = torch.from_numpy(self._rng.integers(len(seen), size=DISTILLATION_BATCH))
-            error = (policy.get_distribution(seen[some]).mode() - targets[some]).square().mean()
-            self._optimizer.zero_grad()
-            error.backward()
-            self._optimizer.step()
-            errors.append(error.item())
-        self.logger.record("train/loss", float(np.mean(errors)))
-        if not self.in_first:
-            self._seen = []
-        return None
+        error: torch.Tensor = (policy.get_distribution(seen).mode() - taught).square().mean()
+        return error

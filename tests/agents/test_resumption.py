@@ -86,7 +86,7 @@ def constants() -> Iterator[None]:
     """Let constants exist for the scenario, which distillation teaches in few steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steer, "searched", lambda scenario: Rule(price=0.5))
-        patch.setattr(warm_start, "DISTILLATION_STEPS", 20)
+        patch.setattr(warm_start.Distilled, "lesson_steps", 20)
         yield
 
 

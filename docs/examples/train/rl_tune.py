@@ -48,7 +48,7 @@ def assign(wanted: np.ndarray, free: np.ndarray) -> np.ndarray:
     cost = np.concatenate([np.zeros(cells), np.full(cells, NODE_COST), -(0.5 ** np.arange(jobs))])
     most = np.concatenate([np.tile(free, jobs), np.ones(cells + jobs)])
     whole, limits = np.ones(len(cost), int), LinearConstraint(rows, low, high)
-    exactly = {"mip_rel_gap": 0.0}
+    exactly: Any = {"mip_rel_gap": 0.0}
     found = milp(cost, constraints=limits, bounds=Bounds(0, most), integrality=whole, options=exactly)
     assert found.x is not None, found.message
     return np.rint(found.x[:cells]).astype(int).reshape(jobs, nodes)
