@@ -1,13 +1,13 @@
 """Relaxations of an episode: minimum work of each job, whatever its shape, GPU type and co-located jobs.
 
-A relaxation gives each job an amount of work, in seconds of the whole cluster, such that no schedule does more
+A relaxation assigns each job an amount of work, in seconds of the whole cluster, such that no schedule does more
 than one second of work per second. A single machine of speed 1 with these jobs is therefore at least as capable
 as any schedule. Each relaxation is
 
     work = min(s g + (1 - s) c, (1 - s) c'),   g: on GPUs   c: on the cores next to them   c': on cores alone
 
-for a weight s from 0 to 1. g counts GPUs only, and c and c' cores only: the work of a schedule per second is at
-max_share s + (1 - s).
+for a weight s from 0 to 1. g counts GPUs only, and c and c' cores only, so a schedule does at most s + (1 - s) = 1
+second of work per second.
 
 Cores. Minimum core-seconds of a job (`min_core_seconds`) over the cores of the cluster, each held by one job
 at a time; only if cores are allocated.
@@ -15,15 +15,16 @@ at a time; only if cores are allocated.
 GPUs. A job of progress rate r on w GPUs makes r / w on each, and r / w <= 1 / a(x), where a(x) is the minimum
 GPU-seconds per second of progress of a job whose computing is slowed x times by others (`min_gpu_seconds`).
 Let a second of progress count (base + by_utilization x utilisation) x a(y), for some y >= 1. Since a(x) rises and a(x)
-/ x falls, a(y) / a(x) <= max(y / x, 1), and all jobs on a GPU together count per second at max_share
+/ x falls, a(y) / a(x) <= max(y / x, 1), and all jobs on a GPU together count per second at most
 
     sum of (base + by_utilization x utilisation) x max(y / x, 1)   <=   `max_total`, over any set of jobs on a GPU,
 
-x being at least the slowdown of the least slowed job among this number of jobs, or under this total
+where x is at least the slowdown of the least slowed job among this number of jobs, or under this total
 utilisation.
 
 With y = 1 and by_utilization = 0 these are exclusive GPU-seconds over the maximum number of jobs per GPU. If GPU types
-differ, a(y) is that of one type, and GPUs of another type count as often as for the job that gains max_share there.
+differ, a(y) is that of one type, and a GPU of another type counts as many GPUs of that type as it is worth to the job
+that gains most from it (`_capacity`).
 
 Pauses, loads, start-ups, lost progress, bandwidth, links, GPU memory and failures are not counted: they only
 add work.
@@ -121,7 +122,7 @@ def _waits(episode: "Episode") -> tuple[float, float]:
 
 
 def _capacity(episode: "Episode", least: np.ndarray, kind: int) -> float:
-    """Return the number of GPUs of one type that all GPUs are worth, each to the job that gains most there."""
+    """Return how many GPUs of one type all GPUs are worth, each rated by the job that gains most from it."""
     memory, gpus = episode.state.node_memory, episode.state.node_gpus
     nodes = np.column_stack([_types(episode), memory[: len(_types(episode))], gpus[: len(_types(episode))]])
     total = 0.0
