@@ -63,7 +63,7 @@ def names() -> list[str]:
 
 def quick_names() -> list[str]:
     """Return the names of all policies except those that take minutes per window."""
-    return [name for name in names() if not hasattr(_provider(name), "MINUTES_A_WINDOW")]
+    return [name for name in names() if not hasattr(_provider(name), "SLOW")]
 
 
 def load(name: str | Tuned) -> "Policy | type":
