@@ -334,9 +334,8 @@ def candidates_of(evaluation: Evaluation, asked: "Mapping[str, Any]") -> "tuple[
 
     check_installed()
     from gpu_cluster_gym.agents.protocol import all_candidates, trained_on
-    from gpu_cluster_gym.agents.resolve import look_in_this_folder
 
-    look_in_this_folder()
+    baselines.add_current_folder()
     found = all_candidates(evaluation.protocol)
     stated = any(asked.get(name) for name in ("workload", "trace", "trace_file"))
     if stated or not (scenario := trained_on(found)):
