@@ -68,7 +68,8 @@ class Evaluation:
     shifts: the folder of a run of train_agent.py, with all its seeds, or a module:attribute for each seed. Windows are
     those of the agents' training scenario unless other flags set the scenario."""
     paper: str | None = None
-    """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy."""
+    """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy and
+    --protocol."""
     scenario: Scenario = field(default_factory=partial(named, DEFAULT))
     """Jobs, cluster and rules."""
     windows: int | None = choice(None, least=1)
@@ -110,7 +111,7 @@ class Evaluation:
     again: str | None = None
     """Run folder of --policy or --paper to repeat in a new folder; results are compared to the last bit."""
     trust: bool = False
-    """Import the modules that --config, --resume or --again names as policies; by default only flags may name code."""
+    """Import the modules that --config, --resume or --again name as policies; by default only flags may name code."""
 
     def __post_init__(self) -> None:
         """Raise ChoiceError with every invalid choice."""
@@ -232,11 +233,13 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         refuse_code(evaluation, file, choices.parse(Evaluation(), args))
     if sum(map(bool, (evaluation.protocol or evaluation.policy, evaluation.paper))) != 1:
         raise ValueError(
-            "expected --policy (policies to score), --protocol (agents to compare) or --paper (claims to check): name "
-            "exactly one of --paper and the other two"
+            "expected either --paper (claims to check), or --policy (policies to score), --protocol (agents to "
+            "compare) or both: --paper cannot be combined with them"
         )
     if evaluation.records and (evaluation.protocol or not evaluation.policy):
         raise ValueError("--record, --report and --perfetto require --policy, without --protocol")
+    if evaluation.address != "auto" and evaluation.backend != "ray":
+        raise ValueError(f"--address {evaluation.address} requires --backend ray: add it, or drop --address")
     if evaluation.audit and not evaluation.policy:
         raise ValueError("--audit requires --policy, which names policies or the folders of agents")
     if evaluation.scenario.full_trace and (evaluation.windows or evaluation.protocol):
@@ -331,9 +334,8 @@ def candidates_of(evaluation: Evaluation, asked: "Mapping[str, Any]") -> "tuple[
 
     check_installed()
     from gpu_cluster_gym.agents.protocol import all_candidates, trained_on
-    from gpu_cluster_gym.agents.resolve import look_in_this_folder
 
-    look_in_this_folder()
+    baselines.add_current_folder()
     found = all_candidates(evaluation.protocol)
     stated = any(asked.get(name) for name in ("workload", "trace", "trace_file"))
     if stated or not (scenario := trained_on(found)):

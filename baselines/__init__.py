@@ -1,8 +1,8 @@
 """Policies without learning, one module each: `policy` is a `Ranking`, a function of the view, or a class.
 
-`fifo` is `baselines/fifo.py`; a policy may be compiled (`simulator.kernel.cluster.plan`), like
-`tiresias`. Other packages add policies by entry points in the group
-`gpu_cluster_gym.policies`: a policy, or a module that defines `policy`.
+`fifo` is `baselines/fifo.py`; a policy may be compiled (`simulator.kernel.cluster.plan`), like `tiresias`. Other
+packages add policies by entry points in the group `gpu_cluster_gym.policies`: a policy, or a module that defines
+`policy`.
 
 Policies whose names end in `_oracle` use information that no scheduler has. A module may also define `GRID`, settings
 among which `benchmarks/tune.py` searches (values by field), and `LEVER`, the part of physics
@@ -12,6 +12,8 @@ among which `benchmarks/tune.py` searches (values by field), and `LEVER`, the pa
 if __name__ != "gpu_cluster_gym.baselines":
     raise ImportError("baselines is part of a package: import gpu_cluster_gym.baselines, not baselines")
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -40,6 +42,7 @@ __all__ = [
     "TOGETHER",
     "WITH_HISTORY",
     "Tuned",
+    "add_current_folder",
     "best_constants",
     "constants",
     "found_for",
@@ -63,7 +66,7 @@ def names() -> list[str]:
 
 def quick_names() -> list[str]:
     """Return the names of all policies except those that take minutes per window."""
-    return [name for name in names() if not hasattr(_provider(name), "MINUTES_A_WINDOW")]
+    return [name for name in names() if not hasattr(_provider(name), "SLOW")]
 
 
 def load(name: str | Tuned) -> "Policy | type":
@@ -116,7 +119,15 @@ def _provider(name: str) -> Any:
     return provider("baselines", name, "policy")
 
 
+def add_current_folder() -> None:
+    """Make modules in the current folder importable, also for an installed command."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
 def _load_own(name: str) -> "Policy | type":
+    """Return a policy named `package.module:attribute`; ValueError if there is none."""
+    add_current_folder()
     module, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in module.split(".")):
         raise ValueError(f"policy {name!r}: expected package.module:attribute, such as mylab.mine:policy")
@@ -125,7 +136,9 @@ def _load_own(name: str) -> "Policy | type":
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # the module exists, but an import inside it fails
-        raise ValueError(f"policy {name!r}: no module {error.name!r} to import") from error
+        raise ValueError(
+            f"policy {name!r}: no module {error.name!r}; expected one in the current folder or installed"
+        ) from error
     if not callable(found):
         raise ValueError(f"policy {name!r}: {module} has no callable attribute {attribute!r}")
     own: Policy | type = found

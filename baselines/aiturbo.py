@@ -1,6 +1,6 @@
 """AITurbo (HPDC 2021): jobs of predictable length are resized by what a worker or server is worth to them.
 
-The abstract gives a least-attained-service queue for unpredictable jobs, a model of speed for predictable ones, and
+The abstract gives a least-attained-service queue for unpredictable jobs, a speed model for predictable ones, and
 feedback queues by Borda count that combine the two, on GPUs and CPU cores alike. The numbers are those of the same
 laboratory's later prototype. Inferred: the rank of benefit runs from the largest; votes are positions; an infeasible
 step never counts, although its code does otherwise. The prototype restarts every job in every round; here only a job
@@ -107,7 +107,7 @@ def may_use_cores(s, jobs, m, job):
 
 @compiled
 def list_unfitted(s, jobs, m):
-    """List the jobs whose models of speed the plan needs and which have not been fitted; return their number."""
+    """List the jobs whose speed models the plan needs and which have not been fitted; return their number."""
     m.num_unfitted = 0
     for k in range(m.num_present):
         job = m.present[k]
@@ -292,7 +292,10 @@ def order_by_votes(s, m):
 
 @compiled
 def plan(s, jobs, m):
-    """Let jobs take a step in a round; request shapes, order jobs, and carry the order out; ask for missing models."""
+    """Let jobs take a step if this is a round, request shapes, and carry them out in order; return the status.
+
+    ASKS: speed models are missing, and no job has been moved.
+    """
     if begin_plan(s, m):
         if not elastic.begin_instant(s, jobs, m):
             return DONE
@@ -373,7 +376,7 @@ class Aiturbo(CompiledPolicy):
         memory["benefit"] = np.nan
 
     def answer(self, status: int, view: View) -> None:
-        """Fit the models of speed that the plan needs."""
+        """Fit the speed models that the plan needs."""
         source = source_of(view)
         fit_unfitted(source.states, source.jobs, self.memory(source.states))
 

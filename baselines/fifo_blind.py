@@ -1,11 +1,11 @@
-"""First in, first out on shared GPUs without regard to memory: jobs run out of it and start again.
+"""First in, first out on shared GPUs without a memory test: jobs run out of GPU memory and restart.
 
-Baseline of Xonar's claim (IEEE CLOUD 2022, abstract: jobs run out of GPU memory, the unlucky one restarts from
-scratch). Read in the authors' prototype (github.com/pengujoa/Xonar): a place takes the head of the queue as soon as it
-is free, and the head blocks all others; its own FIFO has a memory test, see `packed_fifo`. Inferred: empty GPUs first,
-then those with fewest jobs; a job that failed keeps its turn, so on one pair of GPUs it restarts in its place, beside
-the same job; after three failures it gets GPUs of its own (`simulator.search`), or two jobs of hours could destroy
-each other's work for ever.
+Baseline of Xonar's claim (IEEE CLOUD 2022, abstract: jobs run out of GPU memory, and the unlucky one restarts from
+scratch). Taken from the authors' prototype (github.com/pengujoa/Xonar): the head of the queue starts as soon as a place
+is free, and blocks all other jobs until then; the prototype's own FIFO has a memory test, see `packed_fifo`. Inferred:
+empty GPUs come first, then those with the fewest jobs; a failed job keeps its position in the order, so on one pair of
+GPUs it restarts in its place, beside the same job; after three failures it gets GPUs of its own (`simulator.search`),
+since otherwise two long jobs could destroy each other's progress for ever.
 """
 
 from dataclasses import dataclass
@@ -25,16 +25,18 @@ LEVER = "sharing"
 
 @dataclass
 class FifoBlind:
-    """One episode of the policy. strict: whether a head that finds no place, or restarts, blocks those behind it."""
+    """One episode of the policy. strict: whether a job that finds no place, or restarts, blocks later ones."""
 
     strict: bool = True
 
     def __call__(self, view: "View") -> Action:
-        """Start the head where there is a place, as if memory were unlimited."""
+        """Start the first job for which there is a place, as if memory were unlimited; or wait."""
         order = view.queue
         if self.strict:
+            order = order[:1]
             restarting = np.flatnonzero(view.jobs.phase == RESTARTING)
-            order = order[:1] if not len(restarting) else order[:1][order[:1] < restarting[0]]
+            if len(restarting):  # they have left the queue, but not their position in the order
+                order = order[order < restarting[0]]
         return in_order(view, order, knows_memory=False)
 
 

@@ -1,15 +1,16 @@
-"""Let jobs share GPUs by the best matching of all running jobs with all queued jobs, instead of pair after pair.
+"""Let jobs share GPUs by the best matching of all running jobs with all queued jobs, instead of one pair at a time.
 
-Claim: jobs that need different resources at a time run interleaved, and a maximum-weight matching finds the pairs
-(Muri, SIGCOMM 2022). From memory, not checked against the paper: the weight is the interleaving efficiency, the mean
-share of time in which resources are in use; for the two modelled here, the GPU and all others, and a job a beside b,
+Claim: jobs that use different resources at the same time can be interleaved on the same GPUs, and a maximum-weight
+matching finds the pairs (Muri, SIGCOMM 2022). From memory, not checked against the paper: the weight is the
+interleaving efficiency, the mean share of time in which resources are in use. For jobs a and b, and the two resources
+modelled here, the GPU and all others, it is
 
     (A_a + I_a + A_b + I_b) / (2 T),   T = max(A_a, I_b) + max(I_a, A_b),
 
-with A and I the milliseconds of an iteration in which a job's GPUs are busy and idle. The small form is our choice:
-running jobs keep their GPUs, so the matching has two sides; as many pairs as possible, of those the best; empty GPUs
-first, by arrival; memory as in `xonar`. Left out: groups of up to four, regrouping by pauses, order by service.
-With `score=7` this is `xonar` with that score and with the best matching in place of its greedy one.
+where A and I are the milliseconds of an iteration in which a job's GPUs are busy and idle. Our simplification: running
+jobs keep their GPUs, so the matching is bipartite; it has as many pairs as possible, and the least cost among those.
+Empty GPUs come first, by arrival; the memory test is that of `xonar`. Left out: groups of up to four, regrouping by
+preemption, priority by service. With `score=7` this is `xonar` with that score and the best matching, not a greedy one.
 """
 
 from dataclasses import dataclass
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Muri:
-    """One episode of the policy. score: number of one of Xonar's scores to match by instead of the efficiency."""
+    """One episode of the policy. score: number of the Xonar score to match by; None for the interleaving efficiency."""
 
     score: int | None = None
 
     def __call__(self, view: "View") -> Action:
-        """Start the first job that fits on empty GPUs, else a pair of the best matching, else wait."""
+        """Start the first job that fits on empty GPUs, otherwise the first pair of the best matching; or wait."""
         order = view.queue
         if start := view.start_first(order):
             return start
@@ -49,16 +50,16 @@ class Muri:
         return Wait()
 
     def _costs(self, view: "View", joins: Joins) -> np.ndarray:
-        """Return the costs (groups, jobs) of all pairs."""
+        """Return the costs of all pairs of a group and a job: (groups, jobs)."""
         shape = len(joins.members), len(joins.order)
         members, jobs = np.repeat(joins.members, shape[1], axis=0), np.tile(joins.order, shape[0])
-        if self.score:
+        if self.score is not None:
             return scores_beside(view, members, jobs, self.score).reshape(shape)
-        return idling(view, members, jobs).reshape(shape)
+        return inefficiency(view, members, jobs).reshape(shape)
 
 
-def idling(view: "View", members: np.ndarray, jobs: np.ndarray) -> np.ndarray:
-    """Return 1 - interleaving efficiency of jobs beside members (pairs, `max_share`), averaged: (pairs,)."""
+def inefficiency(view: "View", members: np.ndarray, jobs: np.ndarray) -> np.ndarray:
+    """Return 1 - the mean interleaving efficiency of each job with its members (pairs, `max_share`): (pairs,)."""
     a, b = profile(view, members), profile(view, jobs[:, None])
     period = np.maximum(a.active, b.idle) + np.maximum(a.idle, b.active)
     used = (a.active + a.idle + b.active + b.idle) / np.where(period > 0, 2 * period, 1.0)

@@ -1,10 +1,10 @@
-"""Optimus (EuroSys 2018): every interval each worker and server goes to the job whose remaining time it cuts most.
+"""Optimus (EuroSys 2018): in each round every worker and server goes to the job whose remaining time it reduces most.
 
-From memory, not checked against the paper: each job starts from one worker and one server; then, one at a time, the
-worker or server that cuts remaining time most for the share it takes of the scarcer resource is given, until nothing
-fits or gains. Inferred: jobs get their first worker in the order of arrival; what cannot run with one worker starts
-from the fewest it can run with; a job that comes between two intervals starts so where there is space. Our choice: a
-job whose share has not changed is not restarted.
+From memory, not checked against the paper: each job starts with one worker and one server; then workers and servers are
+given one at a time, each to the job whose remaining time it reduces most for the share of the scarcer resource that it
+takes, until none fits or helps. Inferred: jobs get their first worker in the order of arrival; a job that cannot run
+with one worker starts with the minimum it can run with; a job that arrives between two rounds starts with that minimum
+if there is space. Our choice: a job whose share has not changed is not restarted.
 
 Rounds are carried out by `simulator.kernel.rounds.elastic`.
 """
@@ -36,19 +36,19 @@ from gpu_cluster_gym.simulator.view import View
 
 LEVER = "elastic"
 
-ASKS_ERRORS = ASKS + 1  # the errors of the estimates of new jobs are to be drawn
+ASKS_ERRORS = ASKS + 1  # status: Python has to draw the estimation errors of new jobs
 NOTHING, WORKER, SERVER = range(3)  # offers to a job
 
 FIELDS: Fields = (
-    ("errs", "i1"),  # whether estimates have errors of the policy's own
+    ("errs", "i1"),  # whether the policy's own errors are added to estimates
     ("num_drawn", "i8"),  # jobs whose errors have been drawn
     ("error", "f8", ("jobs",)),  # factor on the estimated remaining time of each job
     ("has_share", "i1", ("jobs",)),
     ("share_workers", "i4", ("jobs",)),
     ("share_servers", "i4", ("jobs",)),
-    ("iterations", "f8", ("jobs",)),  # left
-    ("worth", "f8", ("jobs",)),  # seconds saved by a job's best offer for the whole of the scarcer resource
-    ("heap", "i4", ("jobs",)),  # jobs with offers, the one of most worth on top
+    ("iterations", "f8", ("jobs",)),  # iterations left
+    ("worth", "f8", ("jobs",)),  # seconds saved by a job's best offer, per share of the scarcer resource
+    ("heap", "i4", ("jobs",)),  # jobs with shares, the one with the highest worth on top
     ("all_gpus", "f8"),
     ("all_cores", "f8"),
     ("left_gpus", "f8"),
@@ -64,20 +64,17 @@ def memory_dtype(size: Tier) -> np.dtype:
 
 @compiled
 def list_unfitted(jobs, m):
-    """List the jobs whose models of speed a round needs and which have not been fitted; return their number."""
+    """List the jobs whose speed models a round needs and which have not been fitted; return their number."""
     m.num_unfitted = 0
-    for k in range(m.num_present):
-        if m.is_round:
+    if m.is_round:
+        for k in range(m.num_present):
             elastic.ask_profile(jobs, m, m.present[k])
     return m.num_unfitted
 
 
-# Shares: workers and servers are given one at a time.
-
-
 @compiled
 def cores_of(jobs, job, workers, servers):
-    """Return the cores that a shape takes."""
+    """Return the CPU cores that workers and their servers take."""
     return workers * (feeding_cores(jobs, job) + SERVER_CORES * servers / workers)
 
 
@@ -95,7 +92,7 @@ def count_resources(s, m):
 
 @compiled
 def offer(jobs, m, job, what):
-    """Return the worth of one more worker or server to a job, and the GPUs and cores it takes; zeros for no offer.
+    """Return the worth of one more worker or server to a job, and the GPUs and cores it takes; zeros if it is no use.
 
     worth = iterations left x seconds saved in each / the larger of its shares of all GPUs and of all cores
     """
@@ -116,24 +113,24 @@ def offer(jobs, m, job, what):
 
 @compiled
 def best_offer(jobs, m, job):
-    """Return the offer of most worth to a job among those that fit, a worker before a server, and its worth."""
-    best, most = NOTHING, 0.0
+    """Return the offer with the highest worth to a job among those that fit, and its worth; a worker if they tie."""
+    best, best_worth = NOTHING, 0.0
     for what in (WORKER, SERVER):
         worth, gpus, cores = offer(jobs, m, job, what)
-        if worth > most and gpus <= m.left_gpus and cores <= m.left_cores:
-            best, most = what, worth
-    return best, most
+        if worth > best_worth and gpus <= m.left_gpus and cores <= m.left_cores:
+            best, best_worth = what, worth
+    return best, best_worth
 
 
 @compiled
 def comes_before(m, a, b):
-    """Return whether a job's best offer comes before another's: worth more, or as much to the earlier job."""
+    """Return whether job a comes before job b: its best offer is worth more, or as much and a arrived earlier."""
     return m.worth[a] > m.worth[b] or (m.worth[a] == m.worth[b] and a < b)
 
 
 @compiled
 def sink(m, size, at):
-    """Move a job down the heap to where it belongs."""
+    """Move a job down the heap to its place."""
     job = m.heap[at]
     child = 2 * at + 1
     while child < size:
@@ -148,10 +145,10 @@ def sink(m, size, at):
 
 
 @compiled
-def give_fewest(s, jobs, m):
-    """Give jobs, in order of arrival, the fewest workers they can run with while there is space; return their number.
+def give_minimum(s, jobs, m):
+    """Give jobs, in order of arrival, the minimum number of workers they can run with, while there is space.
 
-    They are put on the heap.
+    Put these jobs on the heap, and return their number.
     """
     count = 0
     for k in range(m.num_present):
@@ -174,7 +171,7 @@ def give_fewest(s, jobs, m):
 
 
 @compiled
-def give_more(jobs, m, job, what):
+def give_one(jobs, m, job, what):
     """Give a job one more worker or server."""
     _, gpus, cores = offer(jobs, m, job, what)
     m.left_gpus -= gpus
@@ -187,11 +184,11 @@ def give_more(jobs, m, job, what):
 def divide(s, jobs, m):
     """Divide the cluster among all jobs again.
 
-    An offer that does not fit never will, since resources only become less. So the worths of other jobs stay valid,
-    or too large, and only the job on top of the heap has to be looked at again.
+    An offer that does not fit never will, since free resources only shrink. So the stored worths of the other jobs are
+    exact or too high, and only the job on top of the heap has to be evaluated again.
     """
     count_resources(s, m)
-    size = give_fewest(s, jobs, m)
+    size = give_minimum(s, jobs, m)
     for k in range(size):
         m.worth[m.heap[k]] = best_offer(jobs, m, m.heap[k])[1]
     for at in range(size // 2 - 1, -1, -1):
@@ -200,7 +197,7 @@ def divide(s, jobs, m):
         job = m.heap[0]
         what, worth = best_offer(jobs, m, job)
         if what != NOTHING and worth == m.worth[job]:
-            give_more(jobs, m, job, what)
+            give_one(jobs, m, job, what)
             worth = best_offer(jobs, m, job)[1]
         m.worth[job] = worth
         sink(m, size, 0)
@@ -208,16 +205,16 @@ def divide(s, jobs, m):
 
 @compiled
 def request_shares(jobs, m):
-    """Request for each job its share, or the fewest workers if it has none, and then fewer workers."""
+    """Request for each job its share, or the minimum without one; where that does not fit, fewer workers."""
     for k in range(m.num_present):
         job = m.present[k]
         if jobs[job].num_gpus == 0:
             continue
-        fewest, servers = jobs[job].min_workers, int(jobs[job].servers > 0)
+        min_workers, servers = jobs[job].min_workers, int(jobs[job].servers > 0)
         has = m.has_share[job] > 0
-        m.request_workers[job] = m.share_workers[job] if has else fewest
+        m.request_workers[job] = m.share_workers[job] if has else min_workers
         m.request_servers[job] = m.share_servers[job] if has else servers
-        m.min_workers[job], m.max_iteration_s[job], m.own_shape[job] = fewest, 0.0, NOT_LISTED
+        m.min_workers[job], m.max_iteration_s[job], m.own_shape[job] = min_workers, 0.0, NOT_LISTED
 
 
 @compiled
@@ -235,7 +232,10 @@ def order_by_shares(m):
 
 @compiled
 def plan(s, jobs, m):
-    """Divide the cluster in a round; request shares, and carry the order out; ask for missing models and errors."""
+    """Divide the cluster if this is a round, request shares, and carry them out in order; return the status.
+
+    ASKS, ASKS_ERRORS: speed models or estimation errors are missing, and no job has been moved.
+    """
     if begin_plan(s, m) and not elastic.begin_instant(s, jobs, m):
         return DONE
     if m.errs and m.num_drawn < s.num_arrived:
@@ -294,7 +294,7 @@ class Optimus(CompiledPolicy):
         memory["error"] = 1.0
 
     def answer(self, status: int, view: View) -> None:
-        """Fit the models of speed that the plan needs, or draw the errors of jobs that have come."""
+        """Fit the speed models that the plan needs, or draw the errors of jobs that have arrived."""
         source = source_of(view)
         memory = self.memory(source.states)
         if status == ASKS:

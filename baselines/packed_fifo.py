@@ -1,10 +1,10 @@
-"""First in, first out on shared GPUs, where the profiled memory of all jobs on a GPU must fit it.
+"""First in, first out on shared GPUs, where the profiled memory of all jobs on a GPU must fit into it.
 
-Half of Xonar: the memory test that ends failures, without the choice of partners. Read in the authors' prototype
-(github.com/pengujoa/Xonar): the test, GPU by GPU, and that its stored FIFO waits until the head passes it
-(`strict=True`). By default, our choice, later jobs overtake a head that does not pass, so that Xonar's gain over it
-comes from its choice of partners. Inferred: empty GPUs first, then those with fewest jobs. Without sharing it is
-FIFO.
+This is Xonar with its memory test, which prevents failures, and without its choice of partners. Taken from the authors'
+prototype (github.com/pengujoa/Xonar): the test, GPU by GPU, and that the prototype's FIFO waits until the head passes
+it (`strict=True`). By default, our choice, later jobs overtake a head that does not pass, so that Xonar's gain over
+this policy comes from its choice of partners alone. Inferred: empty GPUs first, then those with the fewest jobs.
+Without sharing it is FIFO.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ LEVER = "sharing"
 
 @dataclass
 class PackedFifo:
-    """One episode of the policy. strict: whether a head that finds no place blocks those behind it."""
+    """One episode of the policy. strict: whether a job that finds no place blocks later ones."""
 
     strict: bool = False
 
     def __call__(self, view: "View") -> Action:
-        """Start the first job that finds a place with enough memory."""
+        """Start the first job for which there is a place with enough memory; or wait."""
         order = view.queue
         return in_order(view, order[:1] if self.strict else order)
 

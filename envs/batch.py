@@ -389,15 +389,15 @@ def privileged_space(privileged: bool) -> Space[Any]:
 def why_illegal(action: int, count: int, *, forgiven: bool = False) -> str:
     """Return the message for an illegal action, with its remedy."""
     inside = 0 <= action < count
-    what = f"action {action} is illegal now" if inside else f"there is no action {action} of {count}"
+    what = f"action {action} is illegal now" if inside else f"action {action} does not exist"
     if forgiven:
         return (
-            f"{what}: a legal action replaces it, and every illegal action from now on, without a further warning; "
+            f"{what}: a legal action replaces it, and so for every further illegal action, without another warning; "
             "info['illegal'] counts them. Masks of legal actions are info['action_mask'] and action_masks(), "
             "which MaskablePPO of sb3-contrib calls; illegal='raise' refuses illegal actions"
         )
     if not inside:
-        return f"there is no action {action}: they are 0 to {count - 1}"
+        return f"{what}: choose one of 0 to {count - 1}"
     return (
         f"{what}: see action_masks(), which MaskablePPO of sb3-contrib calls, or info['action_mask']; "
         "illegal='next_legal' takes the next legal action instead"

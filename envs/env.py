@@ -1,6 +1,7 @@
 """Gymnasium environments: the base class of all action kinds, and the environment of the action `plain`."""
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -88,7 +89,10 @@ class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Carry out an action, and simulate to the next decision or to the end; ValueError if it is illegal."""
-        self.batch.step(np.asarray(action).reshape(1, *self.action_space.shape))  # type: ignore[misc]
+        given, shape = np.asarray(action), self.action_space.shape
+        if given.size != math.prod(shape):  # type: ignore[arg-type]
+            raise ValueError(f"action of shape {given.shape}: expected shape {shape}")
+        self.batch.step(given.reshape(1, *shape))  # type: ignore[misc]
         terminated, truncated = bool(self.batch.terminated[0]), bool(self.batch.truncated[0])
         observation, info = self._seen()
         if terminated:

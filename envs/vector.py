@@ -100,8 +100,11 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Info]:
         """Take a step in every environment; ValueError, with nothing changed, if an action is illegal."""
         batch = self.batch
-        if len(actions) != self.num_envs:
-            raise ValueError(f"expected {self.num_envs} actions, one per environment, not {len(actions)}")
+        shape = (self.num_envs, *self.single_action_space.shape)  # type: ignore[misc]
+        if np.shape(actions) != shape:
+            raise ValueError(
+                f"actions of shape {np.shape(actions)}: expected {shape}, one action per environment"
+            )
         ended = np.flatnonzero(batch.over)
         batch.step(actions)
         if len(ended) and self.autoreset is AutoresetMode.NEXT_STEP:

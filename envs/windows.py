@@ -134,7 +134,8 @@ def window_number(numbers: Sequence[int], number: int | None, rng: np.random.Gen
         return numbers[int(rng.integers(len(numbers)))]
     if number not in numbers:
         raise ValueError(
-            f"window {number}: expected one of this environment's {len(numbers)}: {', '.join(map(str, numbers))}"
+            f"window {number!r}: expected one of this environment's {len(numbers)} windows: "
+            f"{', '.join(map(str, numbers))}"
         )
     return number
 

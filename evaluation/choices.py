@@ -18,7 +18,15 @@ from gpu_cluster_gym.evaluation.command import FLAGS, WIDTH, log
 from gpu_cluster_gym.evaluation.run_folder import CHOICES, unfinished
 from gpu_cluster_gym.simulator.choice import changed, flag, hints, names, what
 from gpu_cluster_gym.traces import did_you_mean
-from gpu_cluster_gym.workloads import DEFAULT, OF_JOBS, Scenario, base, named, refuse_contradictions
+from gpu_cluster_gym.workloads import (
+    DEFAULT,
+    OF_JOBS,
+    Scenario,
+    base,
+    named,
+    refuse_contradictions,
+    refuse_ineffective,
+)
 from gpu_cluster_gym.workloads import names as workload_names
 
 C = TypeVar("C")
@@ -74,7 +82,10 @@ def read(
     asked = parse(start, args, command=command, about=about, presets=presets)
     if not asked.keys() & {"workload", "config"} and (note := other_base(asked)):
         log(f"Note: {note}.")
-    return without_contradictions(changed(start, asked), asked, asked.get("workload"))
+    choices = without_contradictions(changed(start, asked), asked, asked.get("workload"))
+    if isinstance(scenario := getattr(choices, "scenario", None), Scenario):
+        refuse_ineffective(scenario, asked)
+    return choices
 
 
 def without_contradictions(choices: C, given: Mapping[str, Any], workload: str | None) -> C:
@@ -167,7 +178,8 @@ def from_file(file: str | Path, kind: type) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file}: expected a run folder, or a JSON file of choices ({error})") from None
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{file}: expected a run folder, or a JSON file of choices ({reason})") from None
     if not isinstance(content, dict):
         raise ValueError(f"{file}: expected a JSON object of choices by name")
     groups = {name for name, value in content.items() if isinstance(value, dict)}
@@ -239,7 +251,7 @@ def _unknown(word: str, args: Sequence[str], start: Any, presets: Mapping[str, P
         booleans = [flag(each) for each in names(start) if hints(names(start)[each])[each][0] is bool]
         if given := [arg for arg in args if arg.partition("=")[0] in booleans and arg.endswith(f"={word}")]:
             return f"{given[0]}: {given[0].partition('=')[0]} takes no value"
-        return f"unexpected argument {word!r}: write it behind its flag, as in --config {word}"
+        return f"unexpected argument {word!r}: write it behind its flag, as in --FLAG {word}; --help lists all flags"
     name = written.removeprefix("--").replace("-", "_")
     for preset, each in presets.items():
         if others := [value for value in each.values if name in names(each.usual(value))]:

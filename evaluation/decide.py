@@ -13,6 +13,7 @@ import numpy as np
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import command
+from gpu_cluster_gym.evaluation.describe import add_format
 from gpu_cluster_gym.evaluation.runner import is_oracle
 from gpu_cluster_gym.simulator.episode import Episode, ask_at_this_instant, asking, run, set_up
 from gpu_cluster_gym.simulator.policy import (
@@ -178,7 +179,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--nice",
         action="store_true",
-        help="print scontrol commands that give Slurm the policy's order instead",
+        help="print scontrol commands that give Slurm's queue the policy's order, instead of actions",
     )
     return found
 
@@ -189,20 +190,18 @@ def add_snapshot(found: argparse.ArgumentParser) -> None:
     found.add_argument(
         "--policy",
         default="easy",
-        help="a policy of evaluate.py --list policies, or module:attribute; default: easy",
+        help="name of a baseline (evaluate.py --list policies), or module:attribute; default: easy",
     )
     found.add_argument(
         "--cluster",
         required=True,
         help="nodes x GPUs, as in 4x8, a CSV of nodes, or the output of scontrol show nodes --json",
     )
-    found.add_argument("--history", help="a log of finished jobs; default: those in the snapshot's own file")
+    found.add_argument("--history", help="log of finished jobs; default: those in the snapshot's own file")
     found.add_argument(
-        "--at", help="time of the snapshot, as the log writes times; default: the log's latest"
+        "--at", help="time of the snapshot, in the log's format; default: the latest time in the log"
     )
-    found.add_argument("--trace", help="format of the log, if it must be one")
-    found.add_argument("--columns", help='headings of a table, as in job_id="job id",submit_s=submit')
-    found.add_argument("--time-zone", help="zone of times without one; default: UTC")
+    add_format(found)
     found.add_argument(
         "--placement",
         default="best_fit",

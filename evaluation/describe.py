@@ -62,12 +62,19 @@ def work(args: Sequence[str]) -> None:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the arguments."""
     found = argparse.ArgumentParser("gpu-cluster-gym describe", description=__doc__)
-    found.add_argument("file", help="a log, in a format that evaluate.py --trace-file reads")
-    found.add_argument("--trace", help="format of the log, if it must be one")
-    found.add_argument("--columns", help='headings of a table, as in job_id="job id",submit_s=submit')
-    found.add_argument("--time-zone", help="zone of times without one; default: UTC")
-    found.add_argument("--plot", nargs="?", const="log.png", help="draw it too; default: log.png")
+    found.add_argument("file", help="log in a format that evaluate.py --trace-file reads")
+    add_format(found)
+    found.add_argument("--plot", nargs="?", const="log.png", help="also write a figure; default: to log.png")
     return found
+
+
+def add_format(found: argparse.ArgumentParser) -> None:
+    """Add the arguments about the format of a log."""
+    found.add_argument("--trace", help="trace whose format the log has; default: detected from the content")
+    found.add_argument(
+        "--columns", help='headings of columns with other names, as in job_id="job id",submit_s=submit'
+    )
+    found.add_argument("--time-zone", help="time zone of times that do not state one; default: UTC")
 
 
 def description(jobs: pd.DataFrame, name: str) -> list[str]:

@@ -2,9 +2,9 @@
 
 In each future, the run time of a job is sampled from similar finished jobs, given how long it has run and its limit,
 and the later arrivals are those of random days of the history. The policy then schedules all of them. If the history
-has starts, the forecasts are calibrated: they are repeated at past times, and the intervals are stretched until they
-cover what happened there as often as they should. Without this, intervals are too narrow, since run times of the same
-week are more alike than independent samples.
+has starts, the forecasts are calibrated: they are repeated at past times, and the intervals are widened until they
+cover the actual starts as often as they should. Without calibration, intervals are too narrow, since run times of the
+same week are more alike than independent samples.
 """
 
 import argparse
@@ -451,7 +451,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     found.add_argument("--no-arrivals", action="store_true", help="simulate no further arrivals")
     found.add_argument("--seed", type=_count, default=0, help="random seed; default: 0")
-    found.add_argument("--csv", help="output file of the starts, as times of the log")
+    found.add_argument("--csv", help="CSV file to write the starts to, as times of the log")
     return found
 
 

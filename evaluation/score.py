@@ -42,13 +42,18 @@ def _score(given: Sequence[str]) -> int:
         description="Score a policy file: JSON on stdout, lower scores are better.",
     )
     parser.add_argument("file", type=Path, help="Python file that defines `policy`")
-    parser.add_argument("--workload", default="quick", help="workload (quick)")
-    parser.add_argument("--windows", type=int, default=4, help="number of windows (4)")
+    parser.add_argument("--workload", default="quick", help="workload; default: quick")
+    parser.add_argument("--windows", type=int, default=4, help="number of windows; default: 4")
     parser.add_argument(
-        "--seed", type=int, default=1, help="seed of the jobs (1); 0 is the benchmark's: not for a search"
+        "--seed",
+        type=int,
+        default=1,
+        help="seed of the jobs; default: 1. Do not search on 0, the benchmark's",
     )
-    parser.add_argument("--seconds", type=int, default=300, help="time limit, s (300)")
-    parser.add_argument("--memory-gib", type=float, default=8.0, help="limit of address space, GiB (8)")
+    parser.add_argument("--seconds", type=int, default=300, help="time limit, s; default: 300")
+    parser.add_argument(
+        "--memory-gib", type=float, default=8.0, help="limit of address space, GiB; default: 8"
+    )
     chosen = parser.parse_args(list(given))
     if not chosen.file.is_file():
         raise ValueError(f"{chosen.file}: file not found; expected a Python file that defines `policy`")

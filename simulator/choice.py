@@ -205,4 +205,6 @@ def flag(name: str) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else repr(value)

@@ -172,6 +172,8 @@ def cluster(name: str) -> Cluster:
         return parts[0] if len(parts) == 1 else together(name, parts)
     if Path(name).is_file():
         return from_slurm(Path(name)) if name.endswith(".json") else from_csv(Path(name))
+    if name.endswith((".csv", ".json")):
+        raise ValueError(f"cluster {name}: no such file; expected a CSV file of nodes, or Slurm's JSON")
     hint = did_you_mean(name, ("philly", *_in_lower_case(name)))
     raise ValueError(
         f"cluster {name!r} is unknown: expected NxG such as 8x8, 1x2-32gb-20c or 4x8+4x8-k80, 'philly', a CSV "
@@ -194,7 +196,7 @@ def named(
 
 
 def from_csv(file: Path) -> Cluster:
-    """Read a cluster from a CSV file with the columns `gpus, gpu_memory_gib, cores`, and `gpu_type` if it has one."""
+    """Read a cluster from a CSV file with the columns `gpus, gpu_memory_gib, cores`, and optionally `gpu_type`."""
     with file.open(newline="") as lines:
         rows = list(csv.DictReader(lines, skipinitialspace=True))
     try:
@@ -204,7 +206,7 @@ def from_csv(file: Path) -> Cluster:
         types = tuple(row["gpu_type"].strip().lower() for row in rows if "gpu_type" in row)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{file}: expected the columns gpus, gpu_memory_gib, cores as numbers ({error})"
+            f"{file}: expected a row for each node, with numbers in the columns gpus, gpu_memory_gib, cores ({error})"
         ) from None
     if not gpus or min(gpus) < 0 or sum(gpus) == 0 or min(cores) < 0:
         raise ValueError(f"{file}: expected at least one GPU, and no negative numbers")

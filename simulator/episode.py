@@ -66,7 +66,7 @@ class Episode:
     placement: first_fit, best_fit, spread or pooled
     discipline: greedy, strict or easy
     exact: whether estimates equal the truth; then there are no ticks
-    tick_s: seconds between scheduling passes without an event
+    tick_s: period of scheduling passes between events while jobs are queued; 0: at events only
     levels: attained GPU-seconds at which a job's level changes; each crossing is an event
     seed: of all random draws, up to 63 bits
     rows: number of records: the first is the episode, the second scratch, others belong to the caller

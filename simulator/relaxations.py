@@ -1,13 +1,13 @@
 """Relaxations of an episode: minimum work of each job, whatever its shape, GPU type and co-located jobs.
 
-A relaxation gives each job an amount of work, in seconds of the whole cluster, such that no schedule does more
+A relaxation assigns each job an amount of work, in seconds of the whole cluster, such that no schedule does more
 than one second of work per second. A single machine of speed 1 with these jobs is therefore at least as capable
 as any schedule. Each relaxation is
 
     work = min(s g + (1 - s) c, (1 - s) c'),   g: on GPUs   c: on the cores next to them   c': on cores alone
 
-for a weight s from 0 to 1. g counts GPUs only, and c and c' cores only: the work of a schedule per second is at
-max_share s + (1 - s).
+for a weight s from 0 to 1. g counts GPUs only, and c and c' cores only, so a schedule does at most s + (1 - s) = 1
+second of work per second.
 
 Cores. Minimum core-seconds of a job (`min_core_seconds`) over the cores of the cluster, each held by one job
 at a time; only if cores are allocated.
@@ -15,15 +15,16 @@ at a time; only if cores are allocated.
 GPUs. A job of progress rate r on w GPUs makes r / w on each, and r / w <= 1 / a(x), where a(x) is the minimum
 GPU-seconds per second of progress of a job whose computing is slowed x times by others (`min_gpu_seconds`).
 Let a second of progress count (base + by_utilization x utilisation) x a(y), for some y >= 1. Since a(x) rises and a(x)
-/ x falls, a(y) / a(x) <= max(y / x, 1), and all jobs on a GPU together count per second at max_share
+/ x falls, a(y) / a(x) <= max(y / x, 1), and all jobs on a GPU together count per second at most
 
     sum of (base + by_utilization x utilisation) x max(y / x, 1)   <=   `max_total`, over any set of jobs on a GPU,
 
-x being at least the slowdown of the least slowed job among this number of jobs, or under this total
+where x is at least the slowdown of the least slowed job among this number of jobs, or under this total
 utilisation.
 
 With y = 1 and by_utilization = 0 these are exclusive GPU-seconds over the maximum number of jobs per GPU. If GPU types
-differ, a(y) is that of one type, and GPUs of another type count as often as for the job that gains max_share there.
+differ, a(y) is that of one type, and a GPU of another type counts as many GPUs of that type as it is worth to the job
+that gains most from it (`_capacity`).
 
 Pauses, loads, start-ups, lost progress, bandwidth, links, GPU memory and failures are not counted: they only
 add work.
@@ -76,9 +77,9 @@ class _MinResources(NamedTuple):
 def _min_resources(episode: "Episode", slowdown: float) -> _MinResources:
     """Return the minimum resources of jobs whose computing is slowed by this factor."""
     jobs, types = len(episode.jobs), int(_types(episode).max()) + 1
-    least = _MinResources(np.empty((jobs, types)), np.empty(jobs), np.empty(jobs))
-    calls.min_resources(episode.states, 0, episode.jobs, slowdown, *least)
-    return least
+    found = _MinResources(np.empty((jobs, types)), np.empty(jobs), np.empty(jobs))
+    calls.min_resources(episode.states, 0, episode.jobs, slowdown, *found)
+    return found
 
 
 def _types(episode: "Episode") -> np.ndarray:
@@ -95,38 +96,41 @@ def _on_gpus(episode: "Episode") -> Iterator[np.ndarray]:
     beyond = (max_share - 1) * max_wait if turns else max(max_share * max_utilization - 1, 0.0)
     crowded = calls.crowding(episode.states, 0, beyond, max_share)
     for slowdown in sorted({1.0, crowded}):
-        least = _min_resources(episode, slowdown).on_gpus
+        min_gpu_s = _min_resources(episode, slowdown).on_gpus
         for kind in np.unique(_types(episode)).tolist():
-            capacity = _capacity(episode, least, kind)
+            capacity = _capacity(episode, min_gpu_s, kind)
             for base, by_utilization in WEIGHTS if max_share > 1 else WEIGHTS[:1]:
                 total = calls.max_total(
                     episode.states, 0, base, by_utilization, max_utilization, min_wait, slowdown
                 )
-                takes = (base + by_utilization * utilization) * least[:, kind]
+                takes = (base + by_utilization * utilization) * min_gpu_s[:, kind]
                 yield takes / (total * capacity) if takes.any() else takes
 
 
 def _waits(episode: "Episode") -> tuple[float, float]:
-    """Return the minimum and the maximum that one job waits for another on a shared GPU under `turns`."""
+    """Return the minimum and the maximum wait of one job for another on a shared GPU under `turns`."""
     on_gpus = episode.jobs[episode.jobs["num_gpus"] > 0]
     if not len(on_gpus):
         return 0.0, 0.0
     interference, interference_hold = on_gpus["interference"], on_gpus["interference_hold"]
-    both = interference_hold.min() + interference_hold.max()
-    if both <= 0:
+    low, high = interference_hold.min(), interference_hold.max()
+    if low + high <= 0:
         return 0.0, 0.0
-    return float(interference.min() * 2 * interference_hold.min() / both), float(
-        interference.max() * 2 * interference_hold.max() / both
-    )
+    min_wait = interference.min() * 2 * low / (low + high)
+    max_wait = interference.max() * 2 * high / (low + high)
+    return float(min_wait), float(max_wait)
 
 
-def _capacity(episode: "Episode", least: np.ndarray, kind: int) -> float:
-    """Return the number of GPUs of one type that all GPUs are worth, each to the job that gains most there."""
-    memory, gpus = episode.state.node_memory, episode.state.node_gpus
-    nodes = np.column_stack([_types(episode), memory[: len(_types(episode))], gpus[: len(_types(episode))]])
+def _capacity(episode: "Episode", min_gpu_s: np.ndarray, kind: int) -> float:
+    """Return how many GPUs of one type all GPUs are worth, each rated by the job that gains most from it.
+
+    min_gpu_s: (jobs, types), GPU-seconds per second of progress.
+    """
+    state, types = episode.state, _types(episode)
+    nodes = np.column_stack([types, state.node_memory[: len(types)], state.node_gpus[: len(types)]])
     total = 0.0
-    for (there, gib, width), count in zip(*np.unique(nodes, axis=0, return_counts=True), strict=True):
-        able = (least[:, int(there)] > 0) & (episode.jobs["gpu_memory_gib"] <= gib)
-        worth = (least[able, kind] / least[able, int(there)]).max(initial=0.0)
-        total += float(count * width * worth)
+    for (other, gib, num_gpus), count in zip(*np.unique(nodes, axis=0, return_counts=True), strict=True):
+        fits = (min_gpu_s[:, int(other)] > 0) & (episode.jobs["gpu_memory_gib"] <= gib)
+        worth = (min_gpu_s[fits, kind] / min_gpu_s[fits, int(other)]).max(initial=0.0)
+        total += float(count * num_gpus * worth)
     return total

@@ -56,7 +56,7 @@ REASONS = {
     10: "it is a CPU job, or is not running",
     11: "its tenant would hold more GPUs than its quota, and may not borrow them",
 }
-"""Messages by the code that `kernel.cluster.laws` returns for an illegal action."""
+"""Messages by the code that `kernel.cluster.legality` returns for an illegal action."""
 
 
 class Record:
@@ -287,7 +287,9 @@ class Source:
             return self._why_no_wait(action)
         given: object = getattr(action, "placement", None)
         if not isinstance(given, Placement | None):
-            return f"{given!r} is no Placement: pass one, as View.place returns, or Placement((0, 1)) of GPUs"
+            return (
+                f"{given!r} is not a Placement: pass one, as View.place returns, or Placement((0, 1)) of GPUs"
+            )
         states, jobs, phase = self.states, self.jobs, self.present("phase")
         match action:
             case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < len(phase):
@@ -296,27 +298,35 @@ class Source:
                 reason = legality.legal_start(states, 0, jobs, job, seat_of(placement), bool(claim))
                 return f"job {job} cannot start: {REASONS[reason]}" if reason else None
             case Preempt(job):
-                legal = phase[job] == RUNNING and job in self.preemptible
-                return None if legal else f"job {job} cannot be paused"
+                if phase[job] != RUNNING:
+                    return f"job {job} cannot be paused: it is not running"
+                legal = job in self.preemptible
+                return None if legal else f"job {job} cannot be paused: it was started at this very instant"
             case Resize(job, None, placement) if placement is not None:
                 reason = legality.legal_move(states, 0, jobs, job, seat_of(placement))
                 return f"job {job} cannot be resized: {REASONS[reason]}" if reason else None
             case Resize(job, cores, None) if cores is not None:
                 legal = legality.legal_resize(states, 0, jobs, job, float(cores))
-                return None if legal else f"job {job} cannot have {cores} cores"
+                reason = (
+                    "it is not running"
+                    if phase[job] != RUNNING
+                    else "too few, too many, or not free on its nodes"
+                )
+                return None if legal else f"job {job} cannot have {cores} cores: {reason}"
             case Resize(job):
                 return f"resizing job {job} is illegal: pass either cores or a placement"
             case Throttle(job, level):
                 legal = phase[job] == RUNNING and jobs["num_gpus"][job] == 0 and MIN_THROTTLE <= level <= 1
-                return None if legal else f"job {job} cannot be throttled to {level}"
+                expected = f"expected a running CPU job, and a level from {MIN_THROTTLE} to 1"
+                return None if legal else f"job {job} cannot be throttled to {level}: {expected}"
             case _:
-                return f"{action!r} is no action: expected Start, Preempt, Resize, Throttle or Wait"
+                return f"{action!r} is not an action: expected Start, Preempt, Resize, Throttle or Wait"
 
     def _why_no_wait(self, wait: Wait) -> str | None:
         if wait.seconds is not None and not wait.seconds > 0:
-            return f"waiting for {wait.seconds} s is illegal: time goes on"
+            return f"waiting for {wait.seconds} s is illegal: expected a positive number, or None for the next event"
         stuck = self.nothing_pending and len(self.startable)
-        return "waiting is illegal: nothing is pending and a job could start" if stuck else None
+        return "waiting is illegal: no event is pending, and a job could start" if stuck else None
 
     def wait(self, seconds: float | None) -> bool:
         """Wait until the next event, or for `seconds` if that is sooner; return whether that is legal."""

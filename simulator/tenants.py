@@ -28,7 +28,7 @@ class Tenants:
         return len(self.names) > 0
 
     def too_wide(self, num_gpus: np.ndarray) -> np.ndarray:
-        """Return which jobs could never start: without borrowing, those that request more GPUs than their quota."""
+        """Return which jobs could never start: without borrowing, those wider than their tenant's quota."""
         if not self or self.borrowing != "none":
             return np.zeros(len(num_gpus), bool)
         wide: np.ndarray = num_gpus > np.asarray(self.quotas)[self.of_job]
@@ -39,10 +39,12 @@ class Tenants:
         if not self:
             return
         if len(self.names) > MAX_TENANTS:
-            raise ValueError(f"{len(self.names):,} tenants: at most {MAX_TENANTS} (merge the smallest)")
+            raise ValueError(
+                f"{len(self.names):,} tenants: expected at most {MAX_TENANTS}; merge the smallest"
+            )
         if placement == "pooled":
             raise ValueError(
-                "placement pooled knows no tenants: choose another placement, or drop the quotas"
+                "placement pooled does not support quotas: choose another placement, or drop the quotas"
             )
         if sum(self.quotas) > cluster_gpus:
             raise ValueError(
@@ -51,10 +53,11 @@ class Tenants:
         if (wide := self.too_wide(num_gpus)).any():
             job = int(np.flatnonzero(wide)[0])
             tenant = self.of_job[job]
+            first = f"job {job} of tenant {self.names[tenant]!r}, requests {num_gpus[job]} GPUs"
             raise ValueError(
-                f"{wide.sum():,} jobs request more GPUs than their tenant's quota and could never start, the first is "
-                f"job {job}: {num_gpus[job]} GPUs, but {self.quotas[tenant]} for {self.names[tenant]!r} (raise the "
-                "quota, or let tenants borrow)"
+                f"{wide.sum():,} jobs request more GPUs than their tenant's quota and could never start; the first, "
+                f"{first}, but its quota is {self.quotas[tenant]}: raise the quotas, let tenants borrow (--borrowing "
+                "idle), or drop such jobs (--drop-too-large)"
             )
 
     def fields(self) -> dict[str, Any]:

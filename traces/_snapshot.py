@@ -126,13 +126,11 @@ def _moment(at: str, table: pd.DataFrame, file: File, time_zone: str | None) -> 
         except ValueError:
             number = np.nan
         if not np.isfinite(number):
-            raise TraceError(
-                file, None, None, f"--at {quote(at)}", "a time like 2024-03-31T02:00, or seconds"
-            )
+            raise ValueError(f"--at {quote(at)}: expected a time like 2024-03-31T02:00, or seconds")
         return number - float(table.attrs.get("zero_s", 0.0))
     if "zero_s" not in table.attrs:
-        raise TraceError(
-            file, None, None, f"--at {quote(at)}", "seconds since the log's first submission, for its format"
+        raise ValueError(
+            f"--at {quote(at)}: expected seconds since the first submission, for this log's format"
         )
     seconds = Clock(time_zone).times([at], [0], "--at", file).early[0]
     return float(seconds) - float(table.attrs["zero_s"])

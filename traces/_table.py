@@ -319,7 +319,8 @@ def read_bytes(file: str | PathLike[str], *, most: int | None = None) -> bytes:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TraceError(file, None, None, str(error), "a complete gzip file") from None
     except OSError as error:
-        raise TraceError(file, None, None, f"none ({error.strerror or error})", "a readable file") from None
+        found = "no file" if isinstance(error, FileNotFoundError) else f"an error ({error.strerror or error})"
+        raise TraceError(file, None, None, found, "a readable file") from None
     if len(data) > limit:
         expected = (
             f"at most {_FREE_BYTES:,} + {_BYTES_PER_PACKED_BYTE} for each packed one (or unpack it first)"

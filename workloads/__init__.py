@@ -16,10 +16,20 @@ if __name__ != "gpu_cluster_gym.workloads":
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_cluster_gym.simulator.choice import changed
+from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, changed
+from gpu_cluster_gym.simulator.kernel.cluster.parameters import PARAMETERS, Parameters
 from gpu_cluster_gym.traces import available, did_you_mean, find
 from gpu_cluster_gym.workloads._present import Present, present
-from gpu_cluster_gym.workloads._scenario import FULL_TRACE, PARTS, PROPORTIONAL, Scenario, Split, Window
+from gpu_cluster_gym.workloads._scenario import (
+    FULL_TRACE,
+    MEASURED,
+    PARTS,
+    PROPORTIONAL,
+    Scenario,
+    Split,
+    Window,
+    parts_of,
+)
 from gpu_cluster_gym.workloads._shifts import SHIFTS, TRAINING_SHIFTS, applicable, describe_shift
 from gpu_cluster_gym.workloads._steady import loads
 from gpu_cluster_gym.workloads._windows import (
@@ -77,6 +87,7 @@ __all__ = [
     "prepare",
     "present",
     "refuse_contradictions",
+    "refuse_ineffective",
     "seed_of_jobs",
     "shifted",
     "up_to",
@@ -138,16 +149,36 @@ def refuse_contradictions(scenario: Scenario, fields: Mapping[str, Any], workloa
         )
 
 
+def refuse_ineffective(scenario: Scenario, fields: Mapping[str, Any]) -> None:
+    """Raise ChoiceError for an explicit field that has no effect, since the scenario does not simulate it.
+
+    fields: those that override the scenario's.
+    """
+    if fields.get("borrowing", "none") != "none" and scenario.quotas is None:
+        expected = f"quotas beside it, such as quotas {PROPORTIONAL}, or none"
+        raise ChoiceError([Wrong("borrowing", scenario.borrowing, expected)])
+    parts = parts_of(scenario.physics_name)
+    if MEASURED in parts:  # these depend on the log
+        return
+    for each in PARAMETERS:
+        usual = getattr(Parameters, each.name)
+        if each.part not in (None, *parts) and fields.get(each.name, usual) != usual:
+            expected = (
+                f"physics that include {each.part}, as {scenario.physics_name} do not; otherwise drop it"
+            )
+            raise ChoiceError([Wrong(each.name, fields[each.name], expected)])
+
+
 def make_scenario(workload: str | None = None, fields: Mapping[str, Any] | None = None) -> Scenario:
     """Return the scenario of a named workload, by default `base`, with some fields replaced, and physics spelt out.
 
     Raise ValueError for an unknown workload or field, for a value that is not allowed, for fields that contradict each
-    other, and for a workload's name in place of the fields.
+    other or have no effect, and for a workload's name in place of the fields.
     """
     if isinstance(fields, str):
         raise ValueError(
             f"scenario {fields!r}: expected a dict of fields; pass the name of a workload as "
-            f"workload={fields!r}{did_you_mean(fields, names())}"
+            f"workload={fields!r}{did_you_mean(fields, names()) if fields not in names() else ''}"
         )
     if isinstance(fields, Mapping) and "workload" in fields:
         raise ValueError("scenario: 'workload' is not one of its fields; pass it as the keyword workload=")
@@ -155,4 +186,5 @@ def make_scenario(workload: str | None = None, fields: Mapping[str, Any] | None 
     usual = named(workload) if workload is not None else base(given if isinstance(given, Mapping) else {})
     found = changed(usual, given)
     refuse_contradictions(found, given, workload)
+    refuse_ineffective(found, given)
     return with_physics(found)

@@ -10,9 +10,9 @@ from gpu_cluster_gym.traces import TraceError, check
 
 
 def num_jobs(file: str | PathLike[str] | None, jobs: int | None, default: int) -> int:
-    """Return the number of jobs to generate; TraceError for a file, since there is none to read."""
+    """Return the number of jobs to generate; TraceError for a file, which no generator reads."""
     if file is not None:
-        raise TraceError(file, None, None, "a file", "none: this trace is generated (drop --trace-file)")
+        raise TraceError(file, None, None, "a file", "no file: this trace is generated (drop --trace-file)")
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs {jobs}: expected at least 1")
     return default if jobs is None else jobs

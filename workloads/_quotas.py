@@ -16,59 +16,60 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OWNERS = ("tenant", "vc")
-"""Columns that name a job's tenant, the first that a table has."""
+"""Columns that can name a job's tenant; the first one in a table is used."""
 
 
 def owners_of(table: pd.DataFrame) -> np.ndarray:
-    """Return the name of each job's tenant; ValueError where the table has no tenants."""
+    """Return the name of each job's tenant; ValueError if the table has no column of tenants."""
     for column in OWNERS:
         if column in table:
             names: np.ndarray = table[column].astype(str).to_numpy()
             return names
     raise ValueError(
-        "quotas require tenants, but the jobs have neither a column tenant nor vc: add one, or drop quotas"
+        "quotas require the column tenant or vc, but the jobs have neither: add one to the log, or drop the quotas"
     )
 
 
 def guaranteed(table: pd.DataFrame, quotas: str | None, gpus: int) -> dict[str, int]:
-    """Return the GPUs guaranteed to each tenant by name; without quotas an empty dictionary.
+    """Return the number of GPUs guaranteed to each tenant; an empty dictionary without quotas.
 
-    `proportional` divides all GPUs of the cluster in proportion to the GPU time that the tenants' jobs ask for, at
-    least one for each. Tenants that quotas do not name have 0.
+    quotas: as in `Scenario.quotas`. `proportional` divides all GPUs in proportion to the GPU time that the tenants'
+        jobs request, at least one for each. A tenant that is not named has a quota of 0.
+    gpus: number of GPUs of the cluster.
     """
     if quotas is None:
         return {}
     names = owners_of(table)
     if quotas == PROPORTIONAL:
-        area = (table["num_gpus"] * table["duration_s"]).to_numpy()
-        number = by_first_submission(names)
-        shares = np.bincount(number, area)
-        first = dict(zip(number.tolist(), names.tolist(), strict=True))
-        return dict(
-            zip((first[each] for each in range(len(shares))), proportional(shares, gpus), strict=True)
-        )
-    found = from_csv(quotas) if quotas.endswith(".csv") else quotas_in(quotas) or {}
+        gpu_s = np.bincount(by_first_submission(names), table["num_gpus"] * table["duration_s"])
+        return dict(zip(dict.fromkeys(names.tolist()), proportional(gpu_s, gpus), strict=True))
+    found = quotas_from_csv(quotas) if quotas.endswith(".csv") else quotas_in(quotas) or {}
     if not found.keys() & set(names):
         raise ValueError(
-            f"quotas {quotas}: none of these tenants has a job; tenants with jobs are {_some(names)}"
+            f"quotas {quotas}: none of these tenants has a job; name some of {_first_names(names)}"
         )
     return found
 
 
-def _some(names: np.ndarray, most: int = 5) -> str:
-    """Return the first names, and how many more there are."""
-    known = list(dict.fromkeys(names.tolist()))
-    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+def _first_names(names: np.ndarray, limit: int = 5) -> str:
+    """Return the first distinct names, and the number of further ones."""
+    distinct = list(dict.fromkeys(names.tolist()))
+    more = f" and {len(distinct) - limit} more" if len(distinct) > limit else ""
+    return ", ".join(distinct[:limit]) + more
 
 
-def from_csv(file: str) -> dict[str, int]:
+def quotas_from_csv(file: str) -> dict[str, int]:
     """Return the quotas of a CSV with the columns tenant and gpus; TraceError for a malformed one."""
     rows = csv_records(file)
     _, header = next(rows)
     for name in ("tenant", "gpus"):
         if header.count(name) != 1:
             raise TraceError(
-                file, 1, name, f"{header.count(name)} columns of this name", "each of tenant and gpus once"
+                file,
+                1,
+                name,
+                f"this column {header.count(name)} times",
+                "the columns tenant and gpus, once each",
             )
     tenant, gpus = header.index("tenant"), header.index("gpus")
     found: dict[str, int] = {}
@@ -82,29 +83,25 @@ def from_csv(file: str) -> dict[str, int]:
 
 
 def tenants_of(table: pd.DataFrame, quotas: Mapping[str, int], borrowing: str) -> Tenants:
-    """Return the tenants of a table's jobs, in the order of their first jobs, then those without jobs."""
+    """Return the tenants: those of the table's jobs by first job, then those that have a quota but no job."""
     if not quotas:
         return NO_TENANTS
     names = owners_of(table)
-    number = by_first_submission(names)
-    first = dict(zip(number.tolist(), names.tolist(), strict=True))
-    ordered = [first[each] for each in range(len(first))]
-    ordered += [name for name in quotas if name not in set(ordered)]
-    return Tenants(
-        tuple(ordered), tuple(quotas.get(name, 0) for name in ordered), number.astype(np.int32), borrowing
-    )
+    ordered = tuple(dict.fromkeys((*names.tolist(), *quotas)))
+    of_job = by_first_submission(names).astype(np.int32)
+    return Tenants(ordered, tuple(quotas.get(name, 0) for name in ordered), of_job, borrowing)
 
 
 def cut_at_limits(table: pd.DataFrame) -> pd.DataFrame:
-    """Return jobs whose run times end at their time limits, with a note of their number; estimates end there too."""
+    """Return the jobs with run times and estimates capped at their time limits, and a note of how many were capped."""
     if "time_limit_s" not in table:
         return table
     limit_s = table["time_limit_s"].where(table["time_limit_s"] > 0, np.inf)
-    ended = (table["duration_s"] > limit_s).sum()
-    present = [
+    num_capped = (table["duration_s"] > limit_s).sum()
+    columns = [
         name for name in ("duration_s", "profiled_duration_s", "predicted_duration_s") if name in table
     ]
-    cut = table.assign(**{name: np.minimum(table[name], limit_s) for name in present})
-    note = [f"jobs ended at their time limit: {ended:,}"] if ended else []
-    cut.attrs = {**table.attrs, "notes": [*table.attrs.get("notes", []), *note]}
-    return cut
+    capped = table.assign(**{name: np.minimum(table[name], limit_s) for name in columns})
+    note = [f"jobs ended at their time limit: {num_capped:,}"] if num_capped else []
+    capped.attrs = {**table.attrs, "notes": [*table.attrs.get("notes", []), *note]}
+    return capped

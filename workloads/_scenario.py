@@ -137,13 +137,13 @@ class Rules:
     """Jobs, cluster, and the rules that apply to every policy."""
 
     trace: str | None = None
-    """Name of a trace; philly if neither a trace nor a file is given. Windows of another trace or of a log are a number
-    of jobs, unless --steady-load is given."""
+    """Name of a trace; philly if neither a trace nor a file is given. Windows of another trace or of a log have a fixed
+    number of jobs, unless --steady-load is given."""
     trace_file: str | None = None
     """Log to read instead of generating jobs: Slurm's sacct, the Standard Workload Format, a public trace's original
     file, or a CSV, TSV or Parquet file with the columns of the job table. The format is detected from the content."""
     columns: str | None = choice(None, expected=columns_expected)
-    """Headings of a file whose columns have other names, as in job_id="job id",submit_s=submit,num_gpus=gpus."""
+    """Headings of columns that have other names in the file, as in job_id="job id",submit_s=submit,num_gpus=gpus."""
     time_zone: str | None = choice(None, expected=zone_expected)
     """Time zone of times in the log that do not state one, such as Europe/Berlin; default: UTC."""
     cluster: str | None = None
@@ -181,9 +181,9 @@ class Rules:
     span."""
     steady_load: float | None = choice(None, above=0)
     """Offered load of steady windows: sum over jobs of GPUs x min(duration, length of the window), divided by the GPUs
-    of the cluster x length. A steady window is a stretch of days that begins with running and queued jobs; the jobs
-    submitted in its middle count. Jobs are thinned to this load. Without it: windows of `jobs` jobs that start from an
-    empty cluster."""
+    of the cluster x length. A steady window is a stretch of days that begins with running and queued jobs; only jobs
+    submitted in its middle are scored. Jobs are thinned to this load. Without it: windows of `jobs` jobs that start
+    from an empty cluster."""
     warm_days: float = choice(7.0, above=0)
     """Days before the counted jobs of a steady window, simulated under FIFO for every policy."""
     counted_days: float = choice(3.0, above=0)
@@ -196,7 +196,7 @@ class Rules:
     """Distribution shift of the same windows: load=1.25 (arrival rate), bunches=8, run_times=2, pauses=0.4,
     estimates=0.5 (additional error), true_run_times, other_contention, wider_nodes."""
     tick: float = choice(300.0, least=0)
-    """Seconds between scheduling passes without an event."""
+    """Period of scheduling passes between events while jobs are queued, s; 0: at events only."""
     deadline_slack: float = choice(0.0, least=0)
     """Mean slack of deadlines drawn for a trace without any, in units of estimated run time; 0 draws none."""
     duty_error: float = choice(DUTY_ERROR, least=0)

@@ -49,7 +49,7 @@ BUCKETS = {1: "1", 2: "2", 4: "3-4", 8: "5-8"}  # of the statistics
 RUN_S = (60.0, 6 * 3600.0)
 WITHIN = 0.31  # standard deviation of log duration within a run: the median of Philly's
 LEFT_OUT = "alexnet"  # as in `coda_mix`
-ASKED_CORES = (2, 3, 4, 5, 6)  # per GPU
+REQUESTED_CORES = (2, 3, 4, 5, 6)  # per GPU
 AT_ONCE, NEVER = 0.45, 0.15  # shares of jobs predictable at once, and never
 TURNS_AT = (0.1, 0.9)  # share of the run at which others become predictable, uniform
 CPU_SHARE, CPU_RUN_S, CPU_MAX_CORES = 0.12, 900.0, 16
@@ -92,11 +92,11 @@ def _runs(name: str, seed: int, number: int) -> tuple[Ints, pd.DataFrame]:
             "num_gpus": gpus,
             "duration_s": np.clip(length * noise, *RUN_S),
             "model": stream(seed, f"{name} models").choice(_models().index.to_numpy(object), number)[run],
-            "cpu_cores": stream(seed, f"{name} asked").choice(ASKED_CORES, number)[run] * gpus,
+            "cpu_cores": stream(seed, f"{name} asked").choice(REQUESTED_CORES, number)[run] * gpus,
             "user": _users(seed, f"{name} users", number)[run],
         }
     )
-    return run, _trained_fast(table, seed)
+    return run, _in_mixed_precision(table, seed)
 
 
 def _durations(gpus: Ints, level: Floats) -> Floats:
@@ -110,8 +110,8 @@ def _durations(gpus: Ints, level: Floats) -> Floats:
     return found
 
 
-def _trained_fast(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return the jobs with their models' needs in mixed precision, at batch sizes drawn around the defaults."""
+def _in_mixed_precision(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return the jobs with the resources their models need in mixed precision, at sampled batch sizes."""
     at_fp32 = fill(table, seed=seed, largest_gpu_gib=GPU_GIB)
     model, gpus = _models().loc[table["model"]], table["num_gpus"].to_numpy()
     whole_s = (at_fp32["active_ms"] + at_fp32["idle_ms"]).to_numpy() / 1000

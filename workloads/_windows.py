@@ -97,25 +97,27 @@ def _too_few(found: int, scenario: Scenario, split: Split | WholeLog, count: int
     if scenario.steady_load is not None:
         days = stretch_of(scenario).end_s / 86_400
         return (
-            f"only {found} of {count} steady windows of {days:g} days were found in the {part}: ask for fewer, "
-            "or for shorter ones (--warm-days, --counted-days, --after-days)"
+            f"only {found} of {count} steady windows of {days:g} days were found in the {part}: ask for fewer "
+            "windows, or for shorter ones (--warm-days, --counted-days, --after-days)"
         )
     scenario = with_physics(scenario)
-    low, high = ACCEPTED_RANGE
-    wanted = f" with a mean JCT / mean run time of {low}-{high} on {scenario.cluster_name}" * (
-        not scenario.all_windows
-    )
-    instead = ", another cluster, --all-windows" * (not scenario.all_windows)
+    remedies = ["fewer windows", "smaller ones (--jobs)"]
+    wanted = ""
+    if not scenario.all_windows:
+        low, high = ACCEPTED_RANGE
+        wanted = f" with a mean JCT / mean run time of {low}-{high} on {scenario.cluster_name}"
+        remedies += ["another cluster (--cluster)", "windows of any load (--all-windows)"]
     if scenario.trace_file:
         submit_s = read(scenario)["submit_s"].to_numpy()
         begin, end = rows_of(submit_s, split)
-        after = f" after a gap of {gap_s(submit_s) / 86_400:.2g} days" * (split in ("validation", "test"))
-        wanted += f", which has {max(0, end - begin):,} jobs{after}"
-    if scenario.trace_file and split == "test":
-        instead += ", for all parts if nothing was tuned on the log (--split all)"
+        gap_days = round(gap_s(submit_s) / 86_400, 1) if split in ("validation", "test") else 0
+        after = f" after a gap of {gap_days:g} days" if gap_days else ""
+        jobs = max(0, end - begin)
+        part += f" ({jobs:,} {'job' if jobs == 1 else 'jobs'}{after})"
+        remedies += ["all parts if nothing was tuned on the log (--split all)"] * (split == "test")
     return (
-        f"only {found} of {count} windows of {scenario.jobs} jobs were found in the {part}{wanted}: "
-        f"ask for fewer, for smaller ones (--jobs){instead}, or for the full trace (--full-trace)"
+        f"only {found} of {count} windows of {scenario.jobs} jobs{wanted} were found in the {part}: "
+        f"ask for {', '.join(remedies)}, or the full trace (--full-trace)"
     )
 
 

@@ -8,12 +8,12 @@ Our assumptions: all rates, shares and distributions. The nine models are those 
 was fitted to Synergy's measurements, which are the only public curves of speed over cores: four of vision, two of
 speech and audio, three of language. Two of Synergy's models are left out: alexnet, which could use about 40 cores per
 GPU, all that a node has, and the language model lstm, to keep nine. Synergy trained in mixed precision and so do these
-jobs; otherwise the GPUs would be too slow to need the cores that its curves show. Users ask for cores at random, but
-for an 8-GPU job for at most five per GPU, which is its whole node; `duration_s` is the run time
-with the cores asked for.
+jobs; otherwise the GPUs would be too slow to need the cores that its curves show. Users request cores at random, but at
+most five per GPU for an 8-GPU job, which are all cores of its node; `duration_s` is the run time with the requested
+cores.
 
-Run times are drawn, and the load of 1.1 is counted, with plenty of cores. More work is then offered than any policy
-completes in the day, so that utilisation shows how well the GPUs are fed and not how many jobs arrived.
+The drawn run times and the load of 1.1 assume plenty of cores. More work is then offered than any policy completes in
+the day, so that utilisation shows how well the GPUs are fed and not how many jobs arrived.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ MACHINES = cluster("10x8-40c")
 NODE_CORES = MACHINES.node_cores[0]
 WIDTHS, WIDTH_SHARES = (1, 2, 4, 8), (0.5, 0.2, 0.2, 0.1)
 GPU_LOAD, GPU_RUN_S = 1.1, 5_400.0
-ASKED_CORES = (1, 2, 3, 4, 8)  # per GPU, as users ask; at most the node's cores per GPU of the job
-CPU_LOAD, CPU_RUN_S, CPU_MAX_CORES = 0.25, 900.0, 16  # load: of all cores
+REQUESTED_CORES = (1, 2, 3, 4, 8)  # per GPU; capped so that a job on one node does not exceed its cores
+CPU_LOAD, CPU_RUN_S, CPU_MAX_CORES = 0.25, 900.0, 16  # the load is relative to all cores
 HEAVY_SHARE = 0.2  # of the CPU jobs
 HEAVY_GBS = 12.5  # per core: about the maximum, as in STREAM
 USERS = 20
@@ -52,14 +52,14 @@ scenario = Scenario(
     trace="coda_mix",
     cluster=MACHINES.name,
     physics="memory,preemption,locality,cores,bandwidth,cpu_jobs",
-    jobs=4_000,  # more than the 1,700 of a day, so all of them
+    jobs=4_000,  # more than the about 1,700 of a day, so that a window has all of them
     all_windows=True,
 )
 
 
 def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
     """Return a day's generated jobs, or the first `jobs` of them, determined by `seed`."""
-    num_jobs(file, jobs, default=0)  # a day has no fixed number
+    num_jobs(file, jobs, default=0)  # refuses a file and invalid numbers; a day has no fixed number
     both = pd.concat([_gpu_jobs(seed), _cpu_jobs(seed)]).sort_values("submit_s", ignore_index=True)
     users = stream(seed, "coda users").integers(USERS, size=len(both))
     table = generated(both.assign(user=[f"user-{number:02}" for number in users]), "CODA")
@@ -92,11 +92,11 @@ def _arrivals(rng: np.random.Generator, per_second: float) -> Floats:
 
 
 def _gpu_jobs(seed: int) -> pd.DataFrame:
-    each = float(np.dot(WIDTHS, WIDTH_SHARES)) * GPU_RUN_S
-    submit_s = _arrivals(stream(seed, "coda gpu arrivals"), GPU_LOAD * MACHINES.num_gpus / each)
+    gpu_s_per_job = float(np.dot(WIDTHS, WIDTH_SHARES)) * GPU_RUN_S
+    submit_s = _arrivals(stream(seed, "coda gpu arrivals"), GPU_LOAD * MACHINES.num_gpus / gpu_s_per_job)
     number = len(submit_s)
     gpus = stream(seed, "coda widths").choice(WIDTHS, number, p=WIDTH_SHARES)
-    asked = np.minimum(stream(seed, "coda asked").choice(ASKED_CORES, number), NODE_CORES // gpus)
+    cores = np.minimum(stream(seed, "coda asked").choice(REQUESTED_CORES, number), NODE_CORES // gpus)
     table = pd.DataFrame(
         {
             "job_id": [f"gpu-{row}" for row in range(number)],
@@ -104,14 +104,14 @@ def _gpu_jobs(seed: int) -> pd.DataFrame:
             "num_gpus": gpus,
             "duration_s": stream(seed, "coda gpu lengths").exponential(GPU_RUN_S, number),
             "model": stream(seed, "coda models").choice(np.array(MODELS, object), number),
-            "cpu_cores": asked * gpus,
+            "cpu_cores": cores * gpus,
         }
     )
-    return _with_cores(_trained_fast(check(table), seed))
+    return _with_cores(_in_mixed_precision(check(table), seed))
 
 
-def _trained_fast(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return the jobs with their models' needs in mixed precision, at batch sizes drawn around the defaults."""
+def _in_mixed_precision(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return the jobs with the resources their models need in mixed precision, at sampled batch sizes."""
     at_fp32 = fill(table, seed=seed, largest_gpu_gib=MACHINES.largest_gpu_gib)
     profile = models().loc[table["model"]]
     whole_ms = at_fp32["active_ms"] + at_fp32["idle_ms"]
@@ -124,7 +124,7 @@ def _trained_fast(table: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def _with_cores(table: pd.DataFrame) -> pd.DataFrame:
-    """Convert run times with plenty of cores to run times with the cores asked for."""
+    """Convert run times with plenty of cores to run times with the requested cores."""
     gpus = table["num_gpus"].to_numpy()
     compute_s = (table["active_ms"] + table["idle_ms"]).to_numpy() / 1000
     needs = compute_s, table["input_core_s"].to_numpy(), table["sync_gb"].to_numpy(), gpus
@@ -135,8 +135,9 @@ def _with_cores(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cpu_jobs(seed: int) -> pd.DataFrame:
-    each = (1 + CPU_MAX_CORES) / 2 * CPU_RUN_S
-    submit_s = _arrivals(stream(seed, "coda cpu arrivals"), CPU_LOAD * sum(MACHINES.node_cores) / each)
+    core_s_per_job = (1 + CPU_MAX_CORES) / 2 * CPU_RUN_S
+    per_second = CPU_LOAD * sum(MACHINES.node_cores) / core_s_per_job
+    submit_s = _arrivals(stream(seed, "coda cpu arrivals"), per_second)
     number = len(submit_s)
     none = dict.fromkeys(
         ("gpu_memory_gib", "active_ms", "idle_ms", "input_core_s", "sync_gb", "bandwidth_gbs"), 0.0

@@ -54,9 +54,11 @@ def parser() -> argparse.ArgumentParser:
         "--table",
         nargs="+",
         choices=owner_tables.WORDS,
-        help="tables of owners to write; default: all that the trace names, or none with --picture",
+        help="tables to write, by owner; default: all owners in the trace, or none with --picture",
     )
-    found.add_argument("--width", choices=INCHES, default="page", help="column (3.33 in) or page (7 in)")
+    found.add_argument(
+        "--width", choices=INCHES, default="page", help="3.33 in (column) or 7 in (page); default: page"
+    )
     found.add_argument("--kind", nargs="+", choices=KINDS, default=KINDS, help="file types; default: all")
     found.add_argument("--out", type=Path, help="output folder; default: pictures/ in the run folder")
     return found

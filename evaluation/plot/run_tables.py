@@ -209,8 +209,9 @@ def _json(file: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise ValueError(
-            f"{file.parent} is not a run folder with results: cannot read {file.name}: {error}"
+            f"{file.parent} is not a run folder with results: cannot read {file.name}: {reason}"
         ) from None
     return content
 

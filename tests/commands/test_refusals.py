@@ -52,8 +52,8 @@ from tests.conftest import ROOT
         (("--policy", "fifo", "--node-mtbf", "5"), ("did you mean '--node-mtbf-h'",)),
         (("--policy", "fifo", "--drain-every-h", "2"), ("--drain-every-h 2: expected more than",)),
         (("--policy", "fifo", "--max-share", "99"), ("--max-share 99: expected at least 1 and at most 4",)),
-        ((), ("exactly one of --paper", "--policy", "--paper")),
-        (("--policy", "fifo", "--paper", "xion"), ("exactly one of --paper", "or --paper")),
+        ((), ("expected either --paper", "or --policy")),
+        (("--policy", "fifo", "--paper", "xion"), ("--paper cannot be combined",)),
         (
             ("--policy", "fifo", "--full-trace", "--trace-file", "a.csv", "--windows", "2"),
             ("one episode: drop it or --windows",),
@@ -64,6 +64,16 @@ from tests.conftest import ROOT
             ("without --protocol, --audit or --full-trace",),
         ),
         (("--policy", "fifo", "--split", "train"), ("--split 'train'", "test")),
+        (
+            ("--policy", "fifo", "--node-mtbf-h", "5"),
+            ("--node-mtbf-h 5: expected physics that include failures, as exclusive do not",),
+        ),
+        (
+            ("--policy", "fifo", "--workload", "mixed", "--node-mtbf-h", "5"),
+            ("--node-mtbf-h 5: expected physics that include failures",),
+        ),
+        (("--policy", "fifo", "--borrowing", "idle"), ("--borrowing 'idle': expected quotas beside it",)),
+        (("--policy", "fifo", "--address", "auto:1"), ("requires --backend ray",)),
         (("--paper", "xoin"), ("unknown paper 'xoin'", "did you mean 'xion'")),
         (("--paper", "xion", "--cluster", "8x8", "--tick", "9"), ("drop --cluster, --tick",)),
         (("--paper", "xion", "--windows", "0"), ("--windows 0", "at least 1")),

@@ -220,7 +220,7 @@ def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.Ca
     assert evaluate.main(["--protocol", str(tmp_path)]) == 2
     assert "has no readable agent" in capsys.readouterr().err
     assert evaluate.main(["--protocol", str(tmp_path), "--paper", "xion"]) == 2
-    assert "exactly one of --paper" in capsys.readouterr().err
+    assert "--paper cannot be combined" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -157,10 +157,10 @@ def test_the_first_legal_action_is_first_come_with_claims(tmp_path: Path) -> Non
 
 
 WRONG = [
-    (KINDS["plain"], lambda seen, mask: 10**6, "there is no action 1000000: they are 0 to"),
+    (KINDS["plain"], lambda seen, mask: 10**6, "action 1000000 does not exist: choose one of 0 to"),
     (KINDS["plain"], lambda seen, mask: np.zeros(3, int), "expected the number of one action"),
     (KINDS["plain"], lambda seen, mask: 0.5, "expected the number of one action"),
-    (KINDS["moves"], lambda seen, mask: -1, "there is no action -1: they are 0 to"),
+    (KINDS["moves"], lambda seen, mask: -1, "action -1 does not exist: choose one of 0 to"),
     (KINDS["steer"], lambda seen, mask: np.zeros(3), "expected a finite number for each of price, harm"),
     (
         KINDS["steer"],

@@ -210,7 +210,7 @@ def test_options_that_a_batch_does_not_support_are_refused(
 def test_a_batch_takes_an_action_for_each_environment() -> None:
     batch = gymnasium.make_vec("GPUCluster-v2", 3, count=1, workload="xonar_mix")
     batch.reset(seed=0)
-    with pytest.raises(ValueError, match="expected 3 actions, one per environment, not 2"):
+    with pytest.raises(ValueError, match=r"expected \(3,\), one action per environment"):
         batch.step(np.zeros(2, int))
 
 

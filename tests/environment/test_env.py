@@ -245,7 +245,7 @@ def test_a_window_can_be_named(windows: dict[str, Any]) -> None:
         assert env.reset(options={"window": number})[1]["window"] == number
     for wrong in (4, -1):
         with pytest.raises(
-            ValueError, match=f"window {wrong}: expected one of this environment's 4: 0, 1, 2, 3"
+            ValueError, match=f"window {wrong}: expected one of this environment's 4 windows: 0, 1, 2, 3"
         ):
             env.reset(options={"window": wrong})
 
@@ -358,7 +358,9 @@ def test_a_window_keeps_its_number_where_others_are_refused() -> None:
     assert refused
     _, info = env.reset(options={"window": env.windows[-1]})
     assert info["window"] == env.windows[-1] == env.workload.window.number
-    with pytest.raises(ValueError, match=f"window {min(refused)}: expected one of this environment's 8"):
+    with pytest.raises(
+        ValueError, match=f"window {min(refused)}: expected one of this environment's 8 windows"
+    ):
         env.reset(options={"window": min(refused)})
 
 

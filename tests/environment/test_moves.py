@@ -183,7 +183,7 @@ def test_unlisted_moves_are_refused() -> None:
     num = int(batch.lists["num"][0])
     assert batch.masks()[0].sum() == num == len(batch.moves(0))
     for place, said in (
-        (-1, "no action -1: they are 0 to"),
+        (-1, "action -1 does not exist: choose one of 0 to"),
         (num, f"action {num} is illegal now: see action_masks"),
     ):
         with pytest.raises(ValueError, match=said):
@@ -223,7 +223,7 @@ def test_gymnasium_finds_no_fault() -> None:
     assert info["window"] == 1
     assert (info["action_mask"] == env.action_masks()).all()
     assert env.moves()[env.own_choice].kind in ("start", "wait")
-    with pytest.raises(ValueError, match="window 7: expected one of this environment's 2: 0, 1"):
+    with pytest.raises(ValueError, match="window 7: expected one of this environment's 2 windows: 0, 1"):
         env.reset(options={"window": 7})
 
 

@@ -29,6 +29,18 @@ COMPILED = {"coda": 230, "aiturbo": 385, "optimus": 310, "tiresias": 145}  # wit
 OTHERS = 70
 
 
+def test_a_policy_in_the_current_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed command does not have the current folder on its path."""
+    (tmp_path / "policy_of_this_folder.py").write_text("def policy(view): return None\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each not in ("", str(tmp_path))])
+    with pytest.raises(
+        ValueError, match="no module 'policy_of_this_folder'; expected one in the current folder"
+    ):
+        load("policy_of_this_folder:policy")
+    monkeypatch.chdir(tmp_path)
+    assert callable(load("policy_of_this_folder:policy"))
+
+
 def jobs(*rows: tuple[float, int, float], pause: float = 0.0, load: float = 0.0) -> np.ndarray:
     """Make jobs of (submit, GPUs, duration) with exact estimates."""
     array = np.zeros(len(rows), JOB)

@@ -282,7 +282,8 @@ def test_a_job_is_not_started_and_paused_at_one_instant() -> None:
     pair = ONE._replace(num_gpus=2)
     episode = small(pair, pair)
     episode.apply(Start(0, BOTH))
-    assert "cannot be paused" in (episode.why_not(Preempt(0)) or "")
+    assert episode.why_not(Preempt(0)) == "job 0 cannot be paused: it was started at this very instant"
+    assert episode.why_not(Preempt(1)) == "job 1 cannot be paused: it is not running"
     episode.apply(Wait(2.0))
     episode.advance()
     episode.apply(Preempt(0))
@@ -324,5 +325,6 @@ def test_a_job_that_could_never_start_is_refused_at_the_door(gpus: int, memory: 
 def test_invalid_placements_and_actions_are_refused() -> None:
     """Passing bare GPU indices, or returning nothing, raises an error that explains it."""
     episode = small(ONE)
-    assert "(0,) is no Placement: pass one, as View.place returns" in (episode.why_not(Start(0, (0,))) or "")  # type: ignore[arg-type]
-    assert "None is no action: expected Start, Preempt" in (episode.why_not(None) or "")
+    start = Start(0, (0,))  # type: ignore[arg-type]
+    assert "(0,) is not a Placement: pass one, as View.place returns" in (episode.why_not(start) or "")
+    assert "None is not an action: expected Start, Preempt" in (episode.why_not(None) or "")

@@ -356,7 +356,7 @@ def test_quotas_that_cannot_be_kept_are_refused(quotas: Quotas, told: str) -> No
 
 def test_a_pool_knows_no_tenants() -> None:
     pooled = FIFO._replace(placement="pooled")
-    with pytest.raises(ValueError, match="pooled knows no tenants"):
+    with pytest.raises(ValueError, match="pooled does not support quotas"):
         episode_of([job(0, 4, 10)], nodes(8), pooled, Quotas((0,), (8,)))
 
 

@@ -64,7 +64,7 @@ def test_a_snapshot_without_jobs_or_time_is_an_error(
     text: str, at: str | None, words: str, tmp_path: Path
 ) -> None:
     lines = text if at != "1000" else "\n".join(text.splitlines()[:2])
-    with pytest.raises(TraceError, match=words):
+    with pytest.raises(ValueError, match=words):
         snapshot(file_of(tmp_path, lines), at=at)
 
 

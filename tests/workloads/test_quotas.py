@@ -85,12 +85,12 @@ def test_quotas_in_another_form_are_refused(quotas: str) -> None:
 
 
 def test_names_without_a_job_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="tenants with jobs are one, two, three"):
+    with pytest.raises(ValueError, match="name some of one, two, three"):
         made(tmp_path, quotas="uno=4")
 
 
 def test_jobs_without_a_tenant_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="neither a column tenant nor vc"):
+    with pytest.raises(ValueError, match="require the column tenant or vc"):
         made(tmp_path, JOBS.drop(columns="vc"), quotas="one=4")
 
 

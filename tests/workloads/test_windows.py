@@ -124,7 +124,7 @@ def test_every_window_of_a_log_is_one_of_its_disjoint_windows(month: Scenario) -
     assert {load.window.split for load in found} == {"all"}
     assert names(of_whole_log(every, 3)) == names(found)[:3]
     with pytest.raises(
-        ValueError, match=f"only {len(found)} of 99 windows of 32 jobs were found in the log,"
+        ValueError, match=rf"only {len(found)} of 99 windows of 32 jobs were found in the log \("
     ):
         of_whole_log(every, 99)
 
@@ -152,12 +152,12 @@ def test_windows_are_accepted_by_their_mean_jct_over_mean_run_time(month: Scenar
 
 def test_too_few_windows_are_reported(month: Scenario) -> None:
     with pytest.raises(
-        ValueError, match=r"only \d of 99 windows of 32 jobs .* test part with .* 1.3-2.5 on 2x8"
+        ValueError, match=r"only \d of 99 windows of 32 jobs with .* 1.3-2.5 on 2x8 were .* test part"
     ):
         windows(month, "test", 99)
     with pytest.raises(
         ValueError,
-        match=r"in the test part, which has 151 jobs after a gap of 2 days: ask for fewer, .* or for the full",
+        match=r"in the test part \(151 jobs after a gap of 2 days\): ask for fewer windows, .*, or the full",
     ):
         windows(replace(month, all_windows=True), "test", 99)
 

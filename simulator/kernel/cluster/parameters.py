@@ -39,7 +39,7 @@ class Parameters:
     """Physics parameters: fractions as such, times in seconds, or in hours if the name ends in `_h`."""
 
     max_share: int = parameter(2, part="sharing", off=1, least=1, most=MAX_SHARE)
-    """Maximum number of jobs per GPU (part: sharing)."""
+    """Maximum number of jobs per GPU (physics part: sharing)."""
     oom_victim: Literal["newcomer", "random", "grower"] = parameter("grower", part="sharing")
     """Job that fails when the memory of a shared GPU overflows: the newest one, a random one, or the one whose need has
     just grown."""
@@ -66,11 +66,11 @@ class Parameters:
     profiling: float = parameter(0.0, part="profiles", least=0)
     """Seconds that a job holds its GPUs for profiling at its first start."""
     node_mtbf_h: float = parameter(0.0, part="failures", least=0, zero_is_never=True)
-    """Mean hours between failures of a node (part: failures); 0 for never."""
+    """Mean hours between failures of a node (physics part: failures); 0 for never."""
     node_repair_h: float = parameter(4.0, part="failures", above=0)
     """Mean hours to repair a failed node."""
     drain_every_h: float = parameter(0.0, part="failures", least=0, zero_is_never=True)
-    """Hours between maintenance drains of a node (part: failures); 0 for none."""
+    """Hours between maintenance drains of a node (physics part: failures); 0 for none."""
     drain_notice_h: float = parameter(1.0, part="failures", above=0)
     """Hours from the announcement of a drain, when the node stops accepting jobs, until it goes down."""
     drain_length_h: float = parameter(2.0, part="failures", above=0)

@@ -1,14 +1,14 @@
 """Rounds of policies that change the shapes of jobs: when there is a round, which jobs it may move, and its moves.
 
-A policy (`baselines.aiturbo`, `baselines.optimus`) makes a round every `every_s`, and when a job turns predictable. In
-it jobs are granted shapes in an order of the policy (`grants`); then running jobs without a grant are paused, those
-whose shape or GPUs change are restarted, and queued ones start. When a job comes or ends, shapes are granted again.
-In between, what fits starts in the order of a plan and no running job is touched. A job that has not run for `every_s`
-since it last began is never touched. CPU jobs start where they fit.
+A policy (`baselines.aiturbo`, `baselines.optimus`) makes a round every `every_s`, and when a job becomes predictable.
+In a round, jobs are granted shapes in the policy's order (`grants`); then running jobs without a grant are paused,
+those whose shape or GPUs change are restarted, and queued ones start. When a job arrives or ends, shapes are granted
+again. Between rounds, jobs that fit start in the order of a plan, and no running job is changed. A job that has not run
+for `every_s` since its last start is never changed. CPU jobs start where they fit.
 
-A policy's plan is made of the pieces here, in this order: `begin_instant`, the policy's own requests and order, and
-`carry_out_order`, `start_by_rule`, `end_instant`. It looks again every RECHECK_S, counted from the last event; where
-nothing has changed it does nothing before the next round.
+A policy's plan consists of the functions here, in this order: `begin_instant`, the policy's own requests and order, and
+`carry_out_order`, `start_by_rule`, `end_instant`. The policy rechecks every RECHECK_S, counted from the last event;
+where nothing has changed it does nothing before the next round.
 """
 
 import numpy as np
@@ -57,7 +57,7 @@ FIELDS: Fields = (
     ("num_movable", "i8"),
     ("movable", "i4", ("jobs",)),  # running jobs that may be paused or restarted, by job
     ("num_unfitted", "i8"),
-    ("unfitted", "i4", ("jobs",)),  # jobs whose models of speed Python is asked to fit
+    ("unfitted", "i4", ("jobs",)),  # jobs whose speed models Python is asked to fit
     # at the last plan that was allowed to move no job and granted nothing
     ("barren_arrived", "i8"),  # jobs that had arrived; -1 if the last plan was not such a one
     ("barren_ended", "i8"),

@@ -25,11 +25,11 @@ def claimed_share(s, job):
 
 @compiled
 def list_running(s, cache, out):
-    """List the jobs that have left the queue and not ended; return how many are listed.
+    """List the jobs that have left the queue and not ended in `out`, as many as it holds; return their number.
 
-    Running jobs come first, those that hold claimed GPUs before the others; then jobs that load or pause; then those
-    for which GPUs are reserved. In each part the one with most time remaining comes first, ties and the last part by
-    job or GPU. Requires `sort_ends`.
+    Running jobs come first, those that hold claimed GPUs before the others; then loading and pausing jobs; each of
+    these groups by remaining time, longest first, and ties by job. Jobs for which GPUs are reserved come last, by GPU.
+    Requires `sort_ends`.
     """
     count = 0
     if pending_claim(s) != NOBODY:
@@ -42,7 +42,10 @@ def list_running(s, cache, out):
 
 @compiled
 def list_longest(s, cache, phase, claimed, count, out):
-    """Append the active jobs of a phase, of running ones those that hold claimed GPUs or do not; return the count."""
+    """Append the active jobs of a phase to the `count` in `out`, longest remaining time first; return the new count.
+
+    claimed: of running jobs, append only those that hold claimed GPUs, or only the others.
+    """
     end = cache.num_ends
     while end > 0 and count < len(out):
         first = end - 1
@@ -61,7 +64,7 @@ def list_longest(s, cache, phase, claimed, count, out):
 
 @compiled
 def list_reserved(s, count, out):
-    """Append the jobs that wait for the release of GPUs reserved for them; return how many are listed."""
+    """Append the jobs that wait for the release of GPUs reserved for them to `out`; return the new count."""
     first = count
     for gpu in range(s.num_gpus):
         job = s.reserved_for[gpu]
