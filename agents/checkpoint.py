@@ -153,7 +153,8 @@ def _contents(folder: Path) -> dict[str, bytes]:
                 f"{folder} has several agents: name one of its folders {', '.join(several)}"
             ) from None
         found = f"{folder} has no readable agent ({CHOICES}, {WEIGHTS}, {integrity.SUMS}): {why}"
-        unsigned = (folder / CHOICES).exists() and not (folder / integrity.SUMS).exists()
+        unsigned = all((folder / name).exists() for name in (CHOICES, WEIGHTS))
+        unsigned &= not (folder / integrity.SUMS).exists()
         remedy = (
             f"; if you trust its files: sha256sum {CHOICES} {WEIGHTS} > {integrity.SUMS}" if unsigned else ""
         )

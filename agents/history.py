@@ -25,10 +25,10 @@ SCALES = (
     (*FINE, 100.0),
     (*FINE, 0.1),
 )  # requested cores may carry no information, or much: held-out windows select one of the two
-JUDGED = ("left_out", "left_out_constant")
+HELD_OUT_ERRORS = ("left_out", "left_out_constant")
 JOBS_A_CELL = 8  # minimum mean number of jobs per cell
-LEAST_ERROR, LEAST_SPREAD = 0.01, 0.05
-GAP_S = 60.0  # maximum gap between jobs of a batch, s, as in Philly's statistics
+MIN_ERROR, MIN_SPREAD = 0.01, 0.05
+GAP_S = 60.0  # maximum gap between submissions of a batch, s, as in Philly's statistics
 
 
 class Fitted(NamedTuple):
@@ -38,7 +38,7 @@ class Fitted(NamedTuple):
     figures: dict[str, float]
 
 
-class Noting:
+class EstimateRecorder:
     """A policy that delegates to another, and records the first estimate of each job and whether it was reliable."""
 
     def __init__(self, policy: Policy, episode: Episode) -> None:
@@ -60,10 +60,10 @@ class Noting:
 
 
 def written_down(load: Workload, policy: Policy) -> pd.DataFrame:
-    """Return the observations of the jobs of a workload after a policy has finished all, one row per job."""
+    """Return what a scheduler could observe of the jobs of a workload by the end of a policy's run, one row per job."""
     episode = load.episode()
-    noting = Noting(policy, episode)
-    jobs = run(noting, episode).view.jobs
+    recorder = EstimateRecorder(policy, episode)
+    jobs = run(recorder, episode).view.jobs
     active_ms, idle_ms = jobs.profiled_active_ms, jobs.profiled_idle_ms
     profile = profiles(active_ms, idle_ms, jobs.profiled_memory_gib, jobs.cores_each)
     whole_s = (active_ms + idle_ms) / 1000
@@ -72,9 +72,9 @@ def written_down(load: Workload, policy: Policy) -> pd.DataFrame:
         "batch": batches(jobs.user, jobs.num_gpus, jobs.submit_s, whole_s, GAP_S),
         "size": [min(int(gpus).bit_length(), NUM_GPU_CLASSES - 1) for gpus in jobs.num_gpus],
         "run": np.log(np.maximum(jobs.attained_s, 1.0)),
-        "first": np.log(np.maximum(noting.estimate_s, 1.0)),
+        "first": np.log(np.maximum(recorder.estimate_s, 1.0)),
         "last": np.log(np.maximum(jobs.estimate_s, 1.0)),
-        "good_at_first": noting.predictable,
+        "good_at_first": recorder.predictable,
         "good_at_last": jobs.is_predictable,
         "share": np.where((jobs.num_gpus > 0) & (jobs.servers == 0), jobs.busy_share_alone, 0.0),
         "need": np.log(np.maximum(jobs.cores_when_busy, 1.0)),
@@ -99,19 +99,19 @@ def fit(rows: pd.DataFrame, fitted_on: str = "", *, cores: bool = True) -> Fitte
     about = rows["run"] - rows["size"].map(level)
     within = _within(about, rows["batch"])
     figures: dict[str, Any] = {
-        **{name: max(error or usual, LEAST_ERROR) for name, error in errors.items()},
-        "within": max(within, LEAST_ERROR),
-        "between": _rest(float(about.var()), within, LEAST_ERROR),
+        **{name: max(error or usual, MIN_ERROR) for name, error in errors.items()},
+        "within": max(within, MIN_ERROR),
+        "between": _remaining_std(float(about.var()), within, MIN_ERROR),
     }
     read = rows[rows["share"] > 0]
     needs = fit_cores(read) if cores and len(read["window"].unique()) > 1 else {}
-    judged: dict[str, float] = {name: needs.pop(name) for name in JUDGED if name in needs}
+    held_out: dict[str, float] = {name: needs.pop(name) for name in HELD_OUT_ERRORS if name in needs}
     history = History(**figures, **needs, level=tuple(level.round(4)), gap_s=GAP_S, fitted_on=fitted_on)
-    return Fitted(history, {**figures, "jobs": len(rows), "read": len(read), **judged})
+    return Fitted(history, {**figures, "jobs": len(rows), "read": len(read), **held_out})
 
 
 def fit_cores(read: pd.DataFrame) -> dict[str, Any]:
-    """Return cells, scale, alike and spread of jobs with core readings, and the errors on held-out windows.
+    """Return the fields `cells`, `scale`, `alike` and `spread` of `History`, and the errors on held-out windows.
 
     left_out, left_out_constant: error of the log need on one half of the windows, predicted from the other half by
     cells, and by its mean.
@@ -121,14 +121,14 @@ def fit_cores(read: pd.DataFrame) -> dict[str, Any]:
     best = int(np.argmin([_rms(each) for each in errors]))
     constant = read.loc[half, "need"].mean()
     limited = read["share"][~half] < TARGET_BUSY_SHARE
-    alike = max(_within(errors[best][limited], read["batch"][~half][limited]), LEAST_SPREAD)
+    alike = max(_within(errors[best][limited], read["batch"][~half][limited]), MIN_SPREAD)
     return {
         "scale": SCALES[best],
         "cells": tuple(tuple(row) for row in _cells(read, SCALES[best]).round(4).tolist()),
         "alike": alike,
-        "spread": _rest(_rms(errors[best]) ** 2, alike, LEAST_SPREAD),
+        "spread": _remaining_std(_rms(errors[best]) ** 2, alike, MIN_SPREAD),
         "left_out": _rms(errors[best]),
-        "left_out_constant": _rms(_beyond(constant, read[~half])),
+        "left_out_constant": _rms(_need_errors(constant, read[~half])),
     }
 
 
@@ -152,14 +152,15 @@ def _cells(read: pd.DataFrame, scale: Sequence[float]) -> np.ndarray:
 
 
 def _errors(read: pd.DataFrame, cells: np.ndarray, scale: Sequence[float]) -> pd.Series:
+    """Return the errors of the log needs of jobs, predicted from their nearest cells."""
     width = len(PROFILE)
     cell = nearest(read[PROFILE].to_numpy() / np.array(scale), cells[:, :width])
-    return _beyond(cells[cell, width], read)
+    return _need_errors(cells[cell, width], read)
 
 
-def _beyond(believed: Any, read: pd.DataFrame) -> pd.Series:
-    """Return the errors of believed needs; where GPUs were busy, only overestimates count."""
-    error: pd.Series = believed - read["need"]
+def _need_errors(predicted: Any, read: pd.DataFrame) -> pd.Series:
+    """Return the errors of predicted log needs; where GPUs were busy, only overestimates count."""
+    error: pd.Series = predicted - read["need"]
     return error.where(read["share"] < TARGET_BUSY_SHARE, error.clip(lower=0))
 
 
@@ -170,10 +171,11 @@ def _within(values: pd.Series, group: pd.Series) -> float:
     return float(np.sqrt((apart**2).sum() / freedom)) if freedom > 0 else 0.0
 
 
-def _rest(variance: float, part: float, least: float) -> float:
-    """Return the standard deviation of a variance without that of one component."""
-    return float(np.sqrt(max(variance - part**2, least**2)))
+def _remaining_std(variance: float, component_std: float, minimum: float) -> float:
+    """Return the standard deviation that is left of a variance without one component, at least `minimum`."""
+    return float(np.sqrt(max(variance - component_std**2, minimum**2)))
 
 
 def _rms(values: pd.Series) -> float:
+    """Return the root mean square, 0 without values."""
     return float(np.sqrt((values**2).mean())) if len(values) else 0.0

@@ -1,4 +1,4 @@
-"""Learner of the action `plain`: masked PPO from random weights, which starts and pauses jobs without a rule inside."""
+"""Learner of the action `plain`: masked PPO that starts and pauses jobs without a built-in rule."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,14 +23,14 @@ from gpu_cluster_gym.simulator.policy import Ranking
 
 
 class PlainLearner(Learner):
-    """PPO that discounts by simulated time, on a network of sets with random weights."""
+    """PPO that discounts by simulated time, on a set network."""
 
     training: PlainTraining
     samples = True
 
     @property
     def start(self) -> Ranking:
-        """FIFO, the reference; nothing of it is in the agent."""
+        """FIFO, the reference policy; the agent is not based on it."""
         return Ranking("submit")
 
     def model(self) -> TimedPPO:
@@ -67,7 +67,7 @@ class PlainLearner(Learner):
         return network
 
     def play(self, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
-        """Play every window; also return the decisions and the pauses per job."""
+        """Play every window; also return the numbers of decisions and of pauses per window."""
         generator = torch.Generator().manual_seed(SAMPLING_SEED) if sampled else None
         return Played(*play(envs, self.network(model), generator))
 
@@ -80,24 +80,25 @@ class PlainLearner(Learner):
 def play(
     envs: GPUClusterVectorEnv, network: SetNetwork, generator: torch.Generator | None = None
 ) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Play environment i on its window i to the end, in one batch; greedily without a generator.
+    """Play environment i on its window i to the end, in one batch.
 
-    Return the results table, and the means over windows of decisions and of pauses.
+    generator: samples the actions; None for the most likely ones.
+    Return the results table, and the mean numbers of decisions and of pauses per window.
     """
     windows = list(envs.env.windows[: envs.num_envs])
-    seen, _ = envs.reset(options={"window": windows})
-    going = np.arange(envs.num_envs)
+    observations, _ = envs.reset(options={"window": windows})
+    active = np.arange(envs.num_envs)
     actions = np.zeros(envs.num_envs, np.int64)
     first_pause, wait = network.slots, envs.single_action_space.n - 1  # type: ignore[attr-defined]
     decisions = pauses = 0
-    while len(going):
-        chosen = network.choose(torch.from_numpy(seen[going]), generator).numpy()
-        actions[going] = chosen
-        seen, _, ended, cut, _ = envs.step(actions)
-        refuse_stalled(cut, windows[int(cut.argmax())])
+    while len(active):
+        chosen = network.choose(torch.from_numpy(observations[active]), generator).numpy()
+        actions[active] = chosen
+        observations, _, terminated, truncated, _ = envs.step(actions)
+        refuse_stalled(truncated, windows[int(truncated.argmax())])
         pauses += int(((chosen >= first_pause) & (chosen < wait)).sum())
-        decisions += len(going)
-        going = going[~ended[going]]
+        decisions += len(active)
+        active = active[~terminated[active]]
     tables = [envs.results(i) for i in range(envs.num_envs)]
     counts = {"decisions": decisions / len(tables), "pauses": pauses / len(tables)}
     return pd.concat(tables, ignore_index=True), counts

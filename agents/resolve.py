@@ -1,7 +1,5 @@
 """Policies by their names on the command line: baselines, results of searches, agents, and look-ahead."""
 
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,12 +113,11 @@ def load(policy: str, scenario: Scenario, workload: str | None = None) -> "tuple
     known = baselines.names()
     if ":" not in policy and policy not in known:
         raise ValueError(unknown("policy", policy, (*known, *OTHERS, "the folder of an agent")))
-    look_in_this_folder()
     return policy, baselines.load(policy)
 
 
 def is_folder(policy: str) -> bool:
-    """Return whether a name is that of a folder, and of no baseline."""
+    """Return whether a name is a folder and not a baseline."""
     return policy not in baselines.names() and Path(policy).is_dir()
 
 
@@ -130,14 +127,14 @@ def folder_of(policy: str) -> Path:
 
 
 def looking_ahead(name: str, policy: "Policy | type") -> "Policy":
-    """Return look-ahead based on a policy; ValueError where that is neither a rule nor a steering agent."""
+    """Return look-ahead based on a policy; ValueError if it is neither a rule nor a steering agent."""
     from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
     from gpu_cluster_gym.simulator.rule_policy import Rule, Steered
 
     if not isinstance(policy, Rule | Steered):
         raise ValueError(
-            f"--policy {AHEAD}{name}: look-ahead must be based on union, constants, {PPO} or the folder of a steering "
-            f"agent, and {name} is none of them here"
+            f"--policy {AHEAD}{name}: look-ahead requires the base policy union, constants, {PPO} or the folder of a "
+            f"steering agent; {name} is here neither a rule nor a steering agent"
         )
     return LookAhead(policy)
 
@@ -148,15 +145,15 @@ def base_of(policy: str) -> str | None:
 
 
 def based_on(policy: str, scenario: Scenario, workload: str | None = None) -> list[str]:
-    """Return the names of the policies that one is based on: that of look-ahead, and the one that was tuned."""
+    """Return the names of the policies that a policy is based on: look-ahead's base policy, and the one tuned."""
     on, of_search = base_of(policy), searched(policy, scenario, workload)
     return [*([on] if on else []), *([of_search.policy] if of_search else [])]
 
 
 def searched(policy: str, scenario: Scenario, workload: str | None = None) -> "baselines.Tuned | None":
-    """Return the result of a search where a policy is, or looks ahead on, `tuned`, `tuned:NAME` or `constants`.
+    """Return the search result that `tuned`, `tuned:NAME` or `constants` stands for, also below look-ahead; else None.
 
-    The search is that of the workload named on the command line, or else of the workload equal to the scenario.
+    The search was run on the workload named on the command line, or else on the one that equals the scenario.
     """
     on = base_of(policy) or policy
     kind, _, name = on.partition(":")
@@ -164,15 +161,7 @@ def searched(policy: str, scenario: Scenario, workload: str | None = None) -> "b
         return None
     workload = workload or workload_like(scenario)
     if not workload:
-        raise ValueError(
-            f"--policy {kind} requires a workload for which a search was run: name it with --workload"
-        )
+        raise ValueError(f"--policy {on} requires a workload with tuned settings: name it with --workload")
     if kind == "tuned":
         return baselines.tuned(workload, name or None)
     return baselines.constants(workload, with_history=scenario.with_history)
-
-
-def look_in_this_folder() -> None:
-    """Make modules in the user's current folder importable."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())

@@ -16,7 +16,7 @@ from gpu_cluster_gym.workloads import Scenario, names
 
 OWN_CLUSTER = "own"
 PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
-"""Days of a practice window: half of the standard ones."""
+"""Days of a practice window, with a shorter warm-up and end than the standard ones."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
 SRTF = "srtf"  # that of `--action plain` which begins with imitation
 IMITATION_STEPS = 24_576
@@ -197,7 +197,8 @@ class PlainTraining(Training):
     action: Literal["plain"] = "plain"
     algorithm: Literal["ppo"] = "ppo"
     init_from: Literal["random", "srtf"] = "random"
-    """random: PPO from random weights. srtf: first imitate SRTF, from what the agent observes, for 24,576 steps."""
+    """random: PPO from random weights. srtf: first imitate SRTF, from what the agent observes, for 24,576 steps,
+    or a quarter of the steps if that is less."""
     total_timesteps: int = choice(400_000, least=1)
     windows: int = choice(64, least=1)
     validation_windows: int = choice(24, least=1)
@@ -212,26 +213,27 @@ class PlainTraining(Training):
     clip_range: float = choice(0.2, above=0)
     target_kl: float | None = choice(0.02, above=0)
     tau_s: float = choice(2 * 3600.0, above=0)
-    """Time constant of discounting, s: what an action costs or saves after some of these does not count."""
+    """Time constant of the discount, s: costs that arise several time constants after an action hardly count."""
     critic_first: int = choice(8, least=0)
-    """Rollouts from which only the critic learns."""
+    """Number of first rollouts from which only the critic learns."""
     without_arrivals: bool = True
-    """Leave the value of jobs that arrive in a step out of its advantage, since no action can change it."""
+    """Exclude jobs that arrive during a step from its advantage: they cost the same whatever the action was."""
     queue_slots: int = choice(96, least=1)
-    """Queued jobs that the agent observes and may start: the first and the last arrivals where there are more."""
+    """Maximum number of queued jobs that the agent observes and may start: of more, the first and last arrivals."""
     running_slots: int = choice(48, least=0)
-    """Jobs that have left the queue which the agent observes, and may pause if they run."""
+    """Maximum number of started jobs that the agent observes; it may pause those that run."""
     min_run_s: float = choice(1800.0, least=0)
-    """Time since its last start after which the agent may pause a job, s. With less, agents learn to pause and restart
-    jobs without end."""
+    """Time that a job must run after a start before the agent may pause it, s. With lower values, agents learn to pause
+    and restart jobs endlessly."""
     when_full: Literal["wait", "claim", "displace"] = "displace"
-    """What a start that does not fit does: nothing, claim GPUs until they are released, or displace running jobs."""
+    """Effect of a start that does not fit. wait: it is illegal; claim: it reserves GPUs until they are released;
+    displace: the agent next chooses running jobs to pause for it."""
     pause_cost: float = choice(200.0, least=0)
-    """Job-seconds that a pause costs in training beyond what it costs in truth. Without it, agents learn to exchange
-    jobs for others like them, which hardly changes the reward, and ever more often."""
+    """Additional cost of a pause in the training reward, job-seconds. Without it, agents learn to swap similar jobs
+    ever more often, since that hardly changes the reward."""
     practice_cluster: str = "4x8"
-    """Cluster of training, validation and test where windows are steady, with half the days: small windows are
-    simulated quickly, and the agent acts on any cluster. own: the scenario's cluster and days."""
+    """Cluster for training, validation and test on steady windows, which also get fewer days: small windows are
+    simulated quickly, and the agent can be used on any cluster. own: the scenario's cluster and days."""
 
     @property
     def first_phase(self) -> int:

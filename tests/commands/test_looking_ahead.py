@@ -40,12 +40,12 @@ def test_only_a_rule_over_moves_is_looked_ahead_on(on: str, tmp_path: Path) -> N
     if on == "ppo":
         checkpoint.save(tmp_path / "best", Agent(opinionated(), TINY, Scenario()))
         on = str(tmp_path / "best")
-    with pytest.raises(ValueError, match=f"lookahead:{on}: look-ahead must be based on union"):
+    with pytest.raises(ValueError, match=f"lookahead:{on}: look-ahead requires the base policy union"):
         chosen(read_choices(["--policy", f"lookahead:{on}", "--workload", "mixed"]))
 
 
 def test_look_ahead_is_not_based_on_an_agent_of_moves() -> None:
-    with pytest.raises(ValueError, match=r"lookahead:ppo: .*and ppo is none of them here"):
+    with pytest.raises(ValueError, match=r"lookahead:ppo: .*ppo is here neither a rule nor a steering agent"):
         chosen(read_choices(["--policy", "lookahead:ppo", "--workload", "aiturbo_ps"]))
 
 
