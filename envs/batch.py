@@ -170,6 +170,8 @@ class Batch(ABC):
         """Return the actions, with illegal ones replaced by legal ones if allowed; else ValueError."""
         if not isinstance(self.action_space, MaskedDiscrete):
             return actions
+        if actions.dtype.kind not in "iu":
+            raise ValueError(f"actions of type {actions.dtype}: expected integers")
         chosen, masks = actions.astype(np.int64), self.masks()
         if self.count == 1 and 0 <= chosen[0] < masks.shape[1] and masks[0, chosen[0]]:
             return chosen  # the common case of a single environment, without the array operations below

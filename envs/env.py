@@ -68,6 +68,7 @@ class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
     ) -> None:
         """Make the batch; nothing is simulated before the first reset. choices: keywords of the batch."""
         self.render_mode, self._screen = render_mode, render.Screen(render_mode)
+        self._has_begun = False
         self.choices = choices
         self.batch = self.kind(windows, 1, **choices)
         self.windows: tuple[int, ...] = tuple(self.batch.numbers.tolist())
@@ -80,6 +81,7 @@ class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin a window: the one named in `options`, else a random one."""
         super().reset(seed=python_int(seed))
+        self._has_begun = True
         number = window_number(self.windows, window_option(options, self.split), self.np_random)
         self.batch.begin(0, self.windows.index(number))
         observation, info = self._seen()
@@ -88,7 +90,12 @@ class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Carry out an action, and simulate to the next decision or to the end; ValueError if it is illegal."""
+        """Carry out an action, and simulate to the next decision or to the end.
+
+        ValueError if it is illegal; ResetNeeded before the first reset.
+        """
+        if not self._has_begun:
+            raise gymnasium.error.ResetNeeded("step before the first reset: call reset first")
         given, shape = np.asarray(action), self.action_space.shape
         if given.size != math.prod(shape):  # type: ignore[arg-type]
             raise ValueError(f"action of shape {given.shape}: expected shape {shape}")

@@ -79,7 +79,10 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
         if seeds is not None and len(seeds) != self.num_envs:
             raise ValueError(f"seed: expected {self.num_envs} seeds, one per environment, not {len(seeds)}")
         wanted = window_option(options, self.env.split)
-        named = np.broadcast_to(np.asarray(wanted, object), (self.num_envs,))
+        named = np.asarray(wanted, object)
+        if named.ndim and named.shape != (self.num_envs,):
+            raise ValueError(f"option window: expected a number or {self.num_envs} numbers, not {wanted!r}")
+        named = np.broadcast_to(named, (self.num_envs,))
         self.begin(which, seeds, named.tolist())
         info, begun = self.info(), np.isin(np.arange(self.num_envs), which)
         return self.observations(), info | {name: begun for name in info if name.startswith("_")}

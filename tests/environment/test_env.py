@@ -258,6 +258,15 @@ def test_an_unknown_option_is_answered_with_those_there_are(windows: dict[str, A
         env.reset(options={"windw": 1, "seed": 2, "window": 0})
 
 
+def test_a_step_before_the_first_reset_or_with_part_of_an_action_is_refused(windows: dict[str, Any]) -> None:
+    env: Any = tiny.make(windows, count=4).unwrapped
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset first"):
+        env.step(0)
+    env.reset(options={"window": 0})
+    with pytest.raises(ValueError, match="actions of type float64: expected integers"):
+        env.step(0.5)
+
+
 def test_the_mask_is_in_the_info(tmp_path: Path) -> None:
     for seen in tiny.wander(tiny.make(tiny.scenario(tmp_path))):
         assert seen.info["action_mask"].tolist() == seen.mask.tolist()

@@ -193,6 +193,8 @@ def test_windows_can_be_named(scenario: dict[str, Any]) -> None:
     assert many.reset(options={"window": [3, 0, 1]})[1]["window"].tolist() == [3, 0, 1]
     with pytest.raises(ValueError, match="window 9: expected one of this environment's 4 windows"):
         many.reset(options={"window": 9})
+    with pytest.raises(ValueError, match=f"expected a number or {COUNT} numbers, not"):
+        many.reset(options={"window": [1]})
     with pytest.raises(
         ValueError, match="unknown reset option 'windw': expected one of split, window; did you mean"
     ):
