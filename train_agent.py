@@ -247,7 +247,8 @@ def score(run: Run, agents: "Sequence[Trained]", folder: Path) -> None:
         run_folder.write_notes(folder, found)
         print(f"\nAll {len(scenarios)} workloads together:")
         table.console(sys.stdout).print(found[0])
-    print(f"Score again: python evaluate.py --policy {agents[0].folder}")
+    again = f"--config {folder} --policy {agents[0].folder} --windows {run.test_windows}"
+    print(f"Score again: python evaluate.py {again}")
 
 
 def together(summaries: "Sequence[dict[str, pd.DataFrame]]") -> "dict[str, pd.DataFrame]":

@@ -153,11 +153,12 @@ def _contents(folder: Path) -> dict[str, bytes]:
                 f"{folder} has several agents: name one of its folders {', '.join(several)}"
             ) from None
         found = f"{folder} has no readable agent ({CHOICES}, {WEIGHTS}, {integrity.SUMS}): {why}"
-        unsigned = all((folder / name).exists() for name in (CHOICES, WEIGHTS))
-        unsigned &= not (folder / integrity.SUMS).exists()
-        remedy = (
-            f"; if you trust its files: sha256sum {CHOICES} {WEIGHTS} > {integrity.SUMS}" if unsigned else ""
-        )
+        if not (folder / CHOICES).exists():
+            remedy = "; name an agent's folder of train_agent.py, or a module with an AgentPolicy (mylab.agent:policy)"
+        elif (folder / WEIGHTS).exists() and not (folder / integrity.SUMS).exists():
+            remedy = f"; if you trust its files: sha256sum {CHOICES} {WEIGHTS} > {integrity.SUMS}"
+        else:
+            remedy = ""
         raise ValueError(found + remedy) from None
     if lacking := [name for name in (CHOICES, WEIGHTS) if name not in contents]:
         raise ValueError(f"{folder / integrity.SUMS} lacks {lacking[0]}: copy the agent again")

@@ -112,8 +112,23 @@ def load(policy: str, scenario: Scenario, workload: str | None = None) -> "tuple
         return policy, FLOORS[policy]
     known = baselines.names()
     if ":" not in policy and policy not in known:
+        refuse_file(policy)
         raise ValueError(unknown("policy", policy, (*known, *OTHERS, "the folder of an agent")))
     return policy, baselines.load(policy)
+
+
+def refuse_file(policy: str) -> None:
+    """Raise ValueError where a name is that of a file, or of a module in the current folder."""
+    file = Path(policy) if Path(policy).is_file() else Path(policy.replace(".", "/") + ".py")
+    if not file.is_file():
+        return
+    if file.suffix == ".py":
+        module = file.stem if file.is_absolute() else ".".join(file.with_suffix("").parts)
+        raise ValueError(f"policy {policy!r}: expected a module and its attribute, such as {module}:policy")
+    raise ValueError(
+        f"policy {policy!r}: a file is no policy; write a module that loads it into an AgentPolicy, and name its "
+        "attribute, such as mylab.agent:policy"
+    )
 
 
 def is_folder(policy: str) -> bool:

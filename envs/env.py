@@ -529,6 +529,7 @@ class GPUClusterEnv(ClusterEnv):
     - `rollout_advantage`: discounted job-seconds by which the action beats the base policy's own; only with
       `placed_by="rule"` and `victims_by="rule"`.
     - `slowdown`: the slowdown gathered, without a unit: the undiscounted return is minus the mean slowdown.
+    In a steady window these sums are of all jobs present until the episode ends, `jct_ratio` is of those that count.
 
     ## Starting State
     `reset` draws a window; `options={"window": n}` names one by its number, as in `info["window"]` and in results

@@ -105,7 +105,7 @@ def finding(run: Run) -> Finding:
         title = f"{best}: mean JCT not clearly different from {reference}'s"
     else:
         title = f"{best}: mean JCT {percent} % {'below' if each.ratio < 1 else 'above'} {reference}'s"
-    most = f", the lowest of {len(candidates)} policies" if len(candidates) > 1 else ""
+    most = f", the lowest of {len(candidates)} policies beside {reference}" if len(candidates) > 1 else ""
     few = f"; intervals are too narrow below {FULL_WINDOWS} windows" if 1 < count < FULL_WINDOWS else ""
     return Finding(title, f"Job completion time (JCT) over {over}{most}{few}.", best)
 
@@ -289,9 +289,9 @@ def _table(run: Run) -> str:
     """Return the comparison table as HTML: below the rule, the oracles and the lower bound."""
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
     metrics = table.metrics_shown(summaries, wide=True)
-    headings = ["policy", *(_one_line(heading) for heading, _ in metrics.values())]
     several = len(run.windows) > 1
-    headings += [f"mean JCT / {run.reference}'s", "95 % interval"][: 1 + several]
+    mean, *further = (_one_line(heading) for heading, _ in metrics.values())
+    headings = ["policy", mean, *[f"mean JCT / {run.reference}'s", "95 % interval"][: 1 + several], *further]
     rows = []
     oracles = [name for name in summaries if is_oracle(name)]
     others = [name for name in summaries if name not in oracles]
@@ -299,10 +299,11 @@ def _table(run: Run) -> str:
         each = summaries[name]
         found = compare(each, summaries[run.reference])
         interval = "" if name == run.reference else f"{found.low:.3f}-{found.high:.3f}"
-        ratio = [f"{found.ratio:.3f}", interval][: 1 + several]
-        rows.append([name, *table.metric_texts(pool(each), metrics), *ratio])
+        mean, *further = table.metric_texts(pool(each), metrics)
+        rows.append([name, mean, *[f"{found.ratio:.3f}", interval][: 1 + several], *further])
     bound = pd.Series({"mean_jct_s": run.summary["lower_bound_mean_jct_s"]})
-    rows.append([BOUND, *table.metric_texts(bound, metrics), *[""] * (1 + several)])
+    mean, *further = table.metric_texts(bound, metrics)
+    rows.append([BOUND, mean, *[""] * (1 + several), *further])
     return _html_table(headings, rows, rules=[len(others)])
 
 

@@ -218,9 +218,30 @@ def test_agents_trained_on_one_scenario_or_on_named_workloads() -> None:
 
 def test_a_folder_without_agents_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate.main(["--protocol", str(tmp_path)]) == 2
-    assert "has no readable agent" in capsys.readouterr().err
+    assert re.search(r"has no readable agent.*module with an AgentPolicy", capsys.readouterr().err)
     assert evaluate.main(["--protocol", str(tmp_path), "--paper", "xion"]) == 2
     assert "--paper cannot be combined" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("mylab.agent", "such as mylab.agent:policy"),
+        ("mylab/agent.py", "such as mylab.agent:policy"),
+        ("mylab/agent.zip", "a module that loads it into an AgentPolicy"),
+    ],
+)
+def test_a_file_is_no_policy(
+    asked: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mylab").mkdir()
+    for name in ("agent.py", "agent.zip"):
+        (tmp_path / "mylab" / name).touch()
+    assert evaluate.main(["--policy", asked, "--workload", "quick", "--windows", "1"]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "expected one of" not in error
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,6 @@ def test_it_trains_and_prints_the_score_of_the_agent(trained: Run) -> None:
     notes = (run / "notes.txt").read_text()
     assert re.search(r"^start \(fifo\) +\d\.\d{4} \(.*\) +\d of \d$", notes, re.MULTILINE)
     assert f"tensorboard --logdir {run}" in out
-    assert f"python evaluate.py --policy {run}/best" in out
     alike = [load(str(folder), Scenario())[0] for folder in (run, run / "best")]
     assert alike == [f"{run.name}_best"] * 2
     assert {each.name for each in (run / "best").iterdir()} == {
@@ -194,19 +193,11 @@ def test_an_agent_of_several_workloads_has_a_table_for_each(tmp_path: Path) -> N
 
 
 def test_the_agent_scores_the_same_again(trained: Run, tmp_path: Path) -> None:
+    """By the printed command."""
     run, again = trained.folder, tmp_path / "again"
-    same = (
-        "--trace-file",
-        trained.trace,
-        "--cluster",
-        "2x8",
-        "--jobs",
-        "40",
-        "--all-windows",
-        "--windows",
-        "3",
-    )
-    assert evaluate.main(["--policy", str(run / "best"), *same, "--out", str(again)]) == 0
+    found = re.search(r"^Score again: python evaluate\.py (.+)$", trained.out, re.MULTILINE)
+    assert found
+    assert evaluate.main([*found[1].split(), "--out", str(again)]) == 0
     pd.testing.assert_frame_equal(
         pd.read_csv(run / "agent" / "jobs.csv"), pd.read_csv(again / f"{run.name}_best" / "jobs.csv")
     )

@@ -43,6 +43,29 @@ def test_the_return_is_minus_the_total_jct(
         assert all(seen.reward <= 0 for seen in steps)
 
 
+@pytest.mark.parametrize("action", ["plain", "steer"])
+def test_in_a_steady_window_the_return_is_of_all_jobs_present(action: str) -> None:
+    """From the first decision to the end of the last job that counts; the ratio is of the jobs that count."""
+    env: Any = gymnasium.make(
+        "GPUCluster-quick-v2", scenario={"warm_days": 0.5}, count=1, action=action, reward="jct"
+    ).unwrapped
+    _, info = env.reset(seed=0)
+    began_s, paid, over = env.batch._clock()[0][0], 0.0, False
+    while not over:
+        chosen = env.action_space.low if action == "steer" else int(np.flatnonzero(env.action_masks())[0])
+        _, got, over, cut, info = env.step(chosen)
+        paid += got
+        assert not cut
+    ended_s, table = env.batch._clock()[0][0], env.workload.jobs
+    finish_s = np.nan_to_num(env.batch.states[0]["finish_s"][: len(table)], nan=np.inf)
+    present_s = np.minimum(finish_s, ended_s) - np.maximum(table["submit_s"], began_s)
+    assert paid * info["scale"] == pytest.approx(-np.maximum(present_s, 0.0).sum(), rel=1e-9)
+    counted = env.workload.counted
+    assert 0 < counted.sum() < len(table)
+    assert finish_s[counted].max() <= ended_s
+    assert info["mean_jct_s"] == pytest.approx((finish_s - table["submit_s"])[counted].mean())
+
+
 @pytest.mark.parametrize("action", [{}, BY_AGENT, {"action": "moves"}, {"action": "steer"}], ids=str)
 def test_the_return_of_slowdown_is_minus_the_mean_slowdown(action: dict[str, Any]) -> None:
     """One window after the other."""

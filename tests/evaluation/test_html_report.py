@@ -95,7 +95,9 @@ def test_the_table_has_the_numbers_of_the_summary(folder: Path, text: str) -> No
     for policy, numbers in kept["mean_over_windows"].items():
         row = re.search(rf"<tr><td>{policy}</td>(.*?)</tr>", text)
         assert row
-        assert f"{numbers['mean_jct_s']:,.0f}" in row[1]
+        cells = re.findall(r"<td>(.*?)</td>", row[1])
+        ratio = kept["mean_jct_ratio"][policy]["ratio"]
+        assert cells[:2] == [f"{numbers['mean_jct_s']:,.0f}", f"{ratio:.3f}"], "beside the name, in sight"
 
 
 def test_the_page_has_its_provenance(folder: Path, text: str) -> None:
@@ -278,6 +280,18 @@ def test_ratio_and_interval_stay_in_sight(page: Browser, folder: Path, size: tup
     assert (
         ratio == f"{json.loads((folder / 'summary.json').read_text())['mean_jct_ratio']['srtf']['ratio']:.3f}"
     )
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_heading_is_not_broken_within_a_short_word(
+    page: Browser, folder: Path, size: tuple[int, int]
+) -> None:
+    opened(page, folder, width=size[0], height=size[1])
+    lines = page.run(
+        "[...document.querySelectorAll('.fates th')].map((each) => { const text = document.createRange(); "
+        "text.selectNodeContents(each); return [each.textContent, text.getClientRects().length]; })"
+    )
+    assert ["GPUs", 1] in lines
 
 
 def state_at(run: Run, policy: str, time_s: float) -> tuple[int, int]:
