@@ -1,4 +1,4 @@
-"""Run a command: `gpu-cluster-gym train`, `evaluate`, `describe`, `fetch`, `forecast`, `decide`, `score` or `plot`."""
+"""Run one of `COMMANDS`: `gpu-cluster-gym train`, `gpu-cluster-gym evaluate` and others."""
 
 import sys
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ COMMANDS = {
         "print the actions of a policy for the jobs of a snapshot",
     ),
     "score": ("gpu_cluster_gym.evaluation.score", "score a policy file for a search, as JSON"),
+    "record": ("gpu_cluster_gym.agents.record", "record schedulers as Minari data sets for offline learning"),
     "plot": ("gpu_cluster_gym.evaluation.plot.__main__", "draw figures of a run folder"),
 }
 """The module of each command, and its purpose."""

@@ -1,6 +1,6 @@
 """Offline data: episodes of schedulers in the environment of `train_agent.py`, as Minari data sets.
 
-    python -m gpu_cluster_gym.agents.record fifo sjf srtf random runs/ppo-philly --workload quick
+    gpu-cluster-gym record fifo sjf srtf random runs/ppo-philly --workload quick
 
 The schedulers see what an agent sees, so that an agent can learn from them. `fifo` and `sjf` start the first and the
 shortest job that fits; `srtf` also displaces longer ones (`agents.imitation.shortest_first`); `random` takes random
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from minari import MinariDataset
     from minari.data_collector import EpisodeBuffer
 
+COMMAND = "gpu-cluster-gym record"
 FOLDER = "runs/minari"
 SEED = 0
 Act = Callable[[NDArray[np.float32], NDArray[np.bool_]], int]
@@ -123,12 +124,14 @@ def record(name: str, windows: Mapping[str, Any], count: int, data: str) -> "Min
 
 def main(args: Sequence[str] | None = None) -> int:
     """Record the schedulers that the arguments name; return the exit code, 2 for a wrong argument."""
-    return command.run("python -m gpu_cluster_gym.agents.record", work, args)
+    return command.run(COMMAND, work, args)
 
 
 def work(args: Sequence[str]) -> None:
     """Write a data set for each scheduler, and print a line about it."""
-    parser = argparse.ArgumentParser(description="Record schedulers as Minari data sets, in runs/minari.")
+    parser = argparse.ArgumentParser(
+        COMMAND, description="Record schedulers as Minari data sets, in runs/minari."
+    )
     parser.add_argument("schedulers", nargs="+", help="fifo, sjf, srtf, random, or agents' folders")
     parser.add_argument("--workload", default=WORKLOAD, help=f"workload ({WORKLOAD})")
     parser.add_argument("--windows", type=int, default=16, help="number of training windows (16)")

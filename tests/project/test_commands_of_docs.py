@@ -74,7 +74,7 @@ READ_ONLY = {
     "--trace-file weeks.csv": "windows need a log of weeks",
     "--backend ray": "it needs a cluster; tests/evaluation/test_each.py starts one",
     "docs.examples.train.vectors": "test_training_examples runs it",
-    "gpu_cluster_gym.agents.record": "Minari is optional; test_record runs it where it is installed",
+    "gpu-cluster-gym record": "Minari is optional; test_record runs it where it is installed",
     "docs.examples.train.offline": "Minari is optional; test_training_examples runs it where it is installed",
     "docs.examples.train.rllib_ppo": "RLlib is optional; test_training_examples runs it where it is installed",
     "docs.examples.train.torchrl_ppo": "TorchRL is optional; test_training_examples runs it where it is installed",

@@ -43,7 +43,7 @@ NEEDS = {
 MAX_LINES = {
     "one_file": 115,
     "sb3_steer": 105,
-    "slots": 170,
+    "slots": 180,
     "inspector": 130,
     "rl_scheduler": 90,
     "sb3_dqn": 65,

@@ -1,7 +1,7 @@
 """Learn from recorded episodes alone: conservative Q-learning (Kumar et al., NeurIPS 2020), or behaviour cloning.
 
 pip install "minari[hdf5]"
-python -m gpu_cluster_gym.agents.record sjf srtf random      # data sets of `quick`, in runs/minari
+gpu-cluster-gym record sjf srtf random      # data sets of `quick`, in runs/minari
 python -m docs.examples.train.offline 3000 --data srtf random --seed 0
 python -m docs.examples.train.offline 3000 --data srtf random --td 0      # clones the recorded actions
 """
