@@ -224,6 +224,7 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
 def line_of(validated: "Validated", reference: str) -> str:
     """Return a validation as a line; its other numbers are in validation.csv."""
     best = "  best so far" if validated.best else ""
+    best = "  before training" if not validated.step else best
     return f"step {validated.step:>9,}: mean JCT / {reference} {validated.own.ratio:.4f}{best}"
 
 
@@ -270,7 +271,7 @@ def score_on(
     run: Run, policies: "dict[str, Policy | type]", count: int, folder: Path
 ) -> "dict[str, pd.DataFrame]":
     """Print and save the table of one workload, with `count` agents in it; return the summaries."""
-    from gpu_cluster_gym.agents.table import START, those_that_end, verdicts
+    from gpu_cluster_gym.agents.table import reference_of, those_that_end, verdicts
     from gpu_cluster_gym.envs.windows import shared_windows
     from gpu_cluster_gym.evaluation import runner, table, table_notes
 
@@ -282,7 +283,8 @@ def score_on(
         results, stalled = those_that_end(makers, workloads, **how)
     bounds = runner.bounds(workloads)
     summaries = runner.score(results, workloads, bounds)
-    reference = START if START in summaries else next(iter(summaries))
+    start = reference_of(run.training)
+    reference = start if start in summaries else next(iter(summaries))
     run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     ended = {name: policies[name] for name in results}

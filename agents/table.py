@@ -28,8 +28,8 @@ from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario, Workload
 
-START, MEAN_ACTION, WITHOUT_HISTORY, INITIAL = "start", "mean_action", "without_history", "initial"
-"""Rows of the table: the reference, the agent's constant-action policy, `union` without the history of finished jobs,
+MEAN_ACTION, WITHOUT_HISTORY, INITIAL = "mean_action", "without_history", "initial"
+"""Rows of the table: the agent's constant-action policy, `union` without the history of finished jobs,
 and the initial agent where it is neither `union` nor constants."""
 UNTRAINED = "untrained"
 """Row of the agent with random weights, which samples its actions."""
@@ -56,7 +56,7 @@ def in_table(
         if each.mean_action:
             found[name] = each.mean_action
     learner = learner_of(scenario, training)
-    found[START] = learner.start
+    found[reference_of(training)] = learner.start
     if init_from(training) not in (UNION, CONSTANTS):
         initial = learner.initial
         found[INITIAL] = policy_of(initial.agent) if initial.agent else initial.rule
@@ -100,20 +100,21 @@ def one_or_why(make: Maker, workload: Workload, *, oracle: bool = False) -> pd.D
 
 
 def reference_of(training: Training) -> str:
-    """Return the name of the reference of validations and rewards."""
+    """Return the name of the reference of validations, rewards and tables."""
     return "fifo" if training.action == "plain" else "union"
 
 
 def verdicts(summaries: Mapping[str, pd.DataFrame], count: int, training: Training) -> list[str]:
     """Return the comparison of `count` agents with each other policy, as lines; the first is the verdict."""
     of = "the agent" if count == 1 else f"the {count} agents"
-    if lacking := [name for name in (*numbered("agent", count), START) if name not in summaries]:
+    start = reference_of(training)
+    if lacking := [name for name in (*numbered("agent", count), start) if name not in summaries]:
         return [f"No verdict on {of}: jobs never end under {', '.join(lacking)}."]
     found = comparisons(summaries, count)
-    initial = {UNION: START, CONSTANTS: CONSTANTS}.get(init_from(training), INITIAL)
+    initial = {UNION: start, CONSTANTS: CONSTANTS}.get(init_from(training), INITIAL)
     shown, windows = labels(training), next(iter(found.values())).windows
     width = max(len(shown.get(name, name)) for name in found)
-    versus = found.get(initial, found[START])
+    versus = found.get(initial, found[start])
     verdict = words(versus) or f"fewer than {FULL_WINDOWS} windows, too few for a verdict"
     return [
         f"Mean JCT of {of} / {shown.get(initial, initial)}: {interval(versus)}, {verdict}.",
@@ -146,10 +147,11 @@ def interval(found: Comparison) -> str:
 
 def labels(training: Training) -> dict[str, str]:
     """Return the rows whose names need an explanation, with it."""
-    initial = {UNION: START, CONSTANTS: CONSTANTS}.get(init_from(training), INITIAL)
-    notes = {
+    start = reference_of(training)
+    initial = {UNION: start, CONSTANTS: CONSTANTS}.get(init_from(training), INITIAL)
+    notes: dict[str, list[str]] = {
         MEAN_ACTION: ["its mean action"],
-        START: [reference_of(training)],
+        start: [],
         WITHOUT_HISTORY: ["union"],
         INITIAL: [],
         UNTRAINED: ["random weights"] if isinstance(training, PlainTraining) else [],

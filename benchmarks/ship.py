@@ -18,6 +18,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from gpu_cluster_gym.agents import checkpoint, integrity
 from gpu_cluster_gym.agents.callbacks import CURVE
 from gpu_cluster_gym.agents.pretrained import CARD, FOR_ALL, PLAIN, SHIPPED
+from gpu_cluster_gym.agents.table import init_from, reference_of
 from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.choices import workload_like
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare
@@ -112,11 +113,11 @@ def tables(
 
 
 def against(
-    found: dict[str, pd.DataFrame], shipped: Seed, start: str, constants: str
+    found: dict[str, pd.DataFrame], shipped: Seed, reference: str, start: str, constants: str
 ) -> dict[str, Comparison]:
     """Compare the shipped agent with each other policy of a table, its constant-action policy first.
 
-    start, constants: names of these policies in the card.
+    reference: name of its reference. start, constants: names of the reference and of the constants in the card.
     """
     number = shipped.name.removeprefix("agent_")
     own, constant = (
@@ -126,7 +127,7 @@ def against(
     return {
         **({"its constant-action policy": compare(found[own], found[constant])} if constant in found else {}),
         **{
-            {"start": start, "constants": constants}.get(name, f"`{name}`"): compare(found[own], each)
+            {reference: start, "constants": constants}.get(name, f"`{name}`"): compare(found[own], each)
             for name, each in others.items()
         },
     }
@@ -177,7 +178,7 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     extra = training.extra_workloads if isinstance(training, SteerTraining) else ()
     with_shifts = isinstance(training, SteerTraining) and training.domain_randomization
     trained_on = [workload_like(scenario) or "own", *extra]
-    reference = "fifo" if isinstance(training, PlainTraining) else "union"
+    reference = reference_of(training)
     titles = {
         FOR_ALL: "# General agent, trained on several workloads",
         PLAIN: "# Agent without a rule, for any workload",
@@ -200,11 +201,11 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         + ", ".join(f"{each.validation:.4f}{' (this agent)' if each is shipped else ''}" for each in seeds)
         + ".",
     ]
-    from_union = getattr(training, "init_from", "union") == "union"
-    start = "`union`, its initial policy" if from_union else "`union`"
+    from_union = init_from(training) == "union" and reference == "union"
+    start = "`union`, its initial policy" if from_union else f"`{reference}`"
     constants = "`constants`" if len(trained_on) == 1 else "constants searched for all workloads together"
     for workload, found in tables(run, trained_on, judgement):
-        lines += ["", *table(workload, against(found, shipped, start, constants))]
+        lines += ["", *table(workload, against(found, shipped, reference, start, constants))]
     return "\n".join([*lines, "", "## Limitations", "", f"- {OF_ACTION[training.action]}", LIMITS, ""])
 
 

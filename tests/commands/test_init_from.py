@@ -30,8 +30,8 @@ def test_an_agent_is_trained_from_another(tmp_path: Path, capsys: pytest.Capture
     capsys.readouterr()
     assert trained(tmp_path, "--out", str(second), "--init-from", str(first)) == 0
     out = capsys.readouterr().out
-    rows = [line.split()[0] for line in out.splitlines() if line.startswith(("agent ", "initial ", "start "))]
-    assert rows[:3] == ["agent", "start", "initial"]
+    rows = [line.split()[0] for line in out.splitlines() if line.startswith(("agent ", "initial ", "union "))]
+    assert rows[:3] == ["agent", "union", "initial"]
     assert "Mean JCT of the agent / initial (its initial policy)" in out
     kept = json.loads((second / "best" / "agent.json").read_text(encoding="utf-8"))["training"]
     assert (kept["init_from"], kept["weights"], kept["decisions_per_window"]) == (

@@ -42,13 +42,13 @@ def wanted(tmp_path: Path) -> Run:
 
 def policies(**others: Policy) -> dict[str, Policy | type]:
     """Return the policies of a table, some of them replaced."""
-    found: dict[str, Policy | type] = {"agent": load("srtf"), "start": load("las"), "fifo": load("fifo")}
+    found: dict[str, Policy | type] = {"agent": load("srtf"), "union": load("las"), "fifo": load("fifo")}
     return found | others
 
 
 @pytest.mark.parametrize(
     ("name", "policy", "why", "reference"),
-    [("fifo", stuck, WHY, "start"), ("agent", endless, ENDLESS, "start"), ("start", stuck, WHY, "agent")],
+    [("fifo", stuck, WHY, "union"), ("agent", endless, ENDLESS, "union"), ("union", stuck, WHY, "agent")],
 )
 def test_the_others_have_their_table(
     name: str,
@@ -60,10 +60,10 @@ def test_the_others_have_their_table(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found = score_on(wanted, policies(**{name: policy}), 1, tmp_path / "run")
-    assert set(found) == {"agent", "start", "fifo"} - {name}
+    assert set(found) == {"agent", "union", "fifo"} - {name}
     out = " ".join(capsys.readouterr().out.split())
     assert f"Left out: {name}, under which jobs never end: {why}." in out
-    assert ("Mean JCT of the agent / start" in out) == (name == "fifo")
+    assert ("Mean JCT of the agent / union" in out) == (name == "fifo")
     assert ("No verdict on the agent: jobs never end under" in out) == (name != "fifo")
     kept = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     assert (kept["reference"], set(kept["by_window"])) == (reference, set(found))
@@ -71,7 +71,7 @@ def test_the_others_have_their_table(
 
 
 def test_an_error_reports_that_jobs_end_under_no_policy(wanted: Run, tmp_path: Path) -> None:
-    nobody = policies(agent=stuck, start=stuck, fifo=stuck)
+    nobody = policies(agent=stuck, union=stuck, fifo=stuck)
     with pytest.raises(StalledEpisodeError, match=f"jobs never end under any policy: {WHY}"):
         score_on(wanted, nobody, 1, tmp_path / "run")
 
@@ -84,7 +84,7 @@ def test_another_fault_is_no_reason_to_leave_a_policy_out(wanted: Run, tmp_path:
 def test_one_of_several_agents_without_an_end_leaves_no_verdict(
     wanted: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    several = {"agent_0": load("srtf"), "agent_1": stuck, "start": load("las")}
+    several = {"agent_0": load("srtf"), "agent_1": stuck, "union": load("las")}
     score_on(replace(wanted, seeds=2), several, 2, tmp_path / "run")
     assert "No verdict on the 2 agents: jobs never end under agent_1." in capsys.readouterr().out
 

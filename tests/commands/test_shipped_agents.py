@@ -15,14 +15,14 @@ from gpu_cluster_gym.agents import checkpoint, load_policy, pretrained
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.protocol import Candidate, trained_on
 from gpu_cluster_gym.agents.set_network import SamplingAgent
-from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining
+from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining
 from gpu_cluster_gym.baselines import load
 from gpu_cluster_gym.envs.agent_policy import MovesAgent
 from gpu_cluster_gym.evaluation import choices, comparison
 from gpu_cluster_gym.simulator.rule_policy import Steered
 from gpu_cluster_gym.train_agent import main as train
 from gpu_cluster_gym.workloads import Scenario, named, names
-from tests.cases.crowd import TINY, crowd, opinionated
+from tests.cases.crowd import crowd
 
 SHIPPED = pretrained.shipped()
 FEW = (
@@ -92,7 +92,8 @@ def test_an_agent_without_card_replaces_no_shipped_agent(
     shutil.copytree(run, tmp_path / "picks")
     for seed in ship.seeds_of(tmp_path / "picks"):
         shutil.rmtree(seed.folder / "best")
-        checkpoint.save(seed.folder / "best", Agent(opinionated(), TINY, Scenario()))
+        by_ppo = MovesTraining(algorithm="ppo")
+        checkpoint.save(seed.folder / "best", Agent(checkpoint.new_network(by_ppo), by_ppo, Scenario()))
     with pytest.raises(SystemExit):
         ship.main([str(tmp_path / "picks"), "--name", "all"])
     assert "steering and plain agents and for students of look-ahead only" in capsys.readouterr().err

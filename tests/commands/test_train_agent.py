@@ -102,11 +102,11 @@ def test_it_trains_and_prints_the_score_of_the_agent(trained: Run) -> None:
         re.MULTILINE,
     )
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
-    assert rows[:4] == ["agent", "start", "untrained", "fifo"]
-    assert "Mean JCT of the agent / start (fifo): " in out
+    assert rows[:4] == ["agent", "fifo", "untrained", "sjf"]
+    assert "Mean JCT of the agent / fifo: " in out
     assert "fewer than 20 windows, too few for a verdict" in " ".join(out.split())
     notes = (run / "notes.txt").read_text()
-    assert re.search(r"^start \(fifo\) +\d\.\d{4} \(.*\) +\d of \d$", notes, re.MULTILINE)
+    assert re.search(r"^fifo +\d\.\d{4} \(.*\) +\d of \d$", notes, re.MULTILINE)
     assert f"tensorboard --logdir {run}" in out
     alike = [load(str(folder), Scenario())[0] for folder in (run, run / "best")]
     assert alike == [f"{run.name}_best"] * 2
@@ -115,7 +115,7 @@ def test_it_trains_and_prints_the_score_of_the_agent(trained: Run) -> None:
         "agent.json",
         "weights.safetensors",
     }
-    assert json.loads((run / "summary.json").read_text())["reference"] == "start"
+    assert json.loads((run / "summary.json").read_text())["reference"] == "fifo"
     assert json.loads((run / "choices.json").read_text())["training"]["total_timesteps"] == 512
 
 
@@ -137,7 +137,7 @@ def test_the_verdict_is_on_the_initial_policy(
     noise /= noise.mean(axis=1, keepdims=True)
     each = {
         "agent": jct_s,
-        "start": jct_s / of_start * noise[0],
+        "union": jct_s / of_start * noise[0],
         "constants": jct_s / of_constants * noise[1],
     }
     summaries = {
@@ -154,7 +154,7 @@ def test_the_verdict_is_on_the_initial_policy(
 def test_constants_of_several_workloads_are_labelled(extra: tuple[str, ...], label: str) -> None:
     alike = pd.DataFrame({"seed": 0, "window": [0, 1], "mean_jct_s": [1.0, 2.0]})
     training = SteerTraining(extra_workloads=extra)
-    lines = verdicts(dict.fromkeys(("agent", "start", "constants"), alike), 1, training)
+    lines = verdicts(dict.fromkeys(("agent", "union", "constants"), alike), 1, training)
     assert [line.partition("  ")[0] for line in lines if line.startswith("constants")] == [label]
 
 
@@ -166,8 +166,8 @@ def test_several_seeds_are_trained_and_reported_together(tmp_path: Path) -> None
     assert re.findall(r"^step +([\d,]+): mean JCT", run.out, re.MULTILINE) == ["0", "48"] * 2
     rows = re.findall(r"^(\w+) +[\d,.]+ ", run.out, re.MULTILINE)
     rows = [row for row in rows if row != "Agent"]  # "Agent 1 of 2"
-    assert rows[:5] == ["agent_0", "agent_1", "mean_action_0", "mean_action_1", "start"]
-    assert "Mean JCT of the 2 agents / start (union, its initial policy): " in run.out
+    assert rows[:5] == ["agent_0", "agent_1", "mean_action_0", "mean_action_1", "union"]
+    assert "Mean JCT of the 2 agents / union (its initial policy): " in run.out
     for seed in (0, 1):
         kept = json.loads((run.folder / f"seed-{seed}" / "best" / "agent.json").read_text())
         assert kept["training"]["learning_seed"] == seed
