@@ -8,9 +8,11 @@ Jobs that arrive in a step cost the same whatever the action was, and they are m
 is a sum over jobs, so that the part of jobs which have just arrived can be left out of the step's advantage: a control
 variate like the input-dependent baselines of Mao et al. (ICLR 2019), from one copy of the arrivals instead of several.
 
-Job-seconds in which a job makes progress are left out of the reward. Their sum is the run time of the jobs, so it is no
-decision's doing, but with a time constant shorter than a job they would hide what a start saves: agents would leave
-GPUs idle rather than start long jobs. What is left is the time that jobs wait, pause, load and are slowed down.
+Rewards are shaped by a potential (Ng, Harada and Russell, ICML 1999): the job-seconds that the jobs present would still
+cost on a single machine as fast as the cluster, the shortest first. A step costs what it adds to them: nothing while
+the right jobs run at full speed, and at once what idle GPUs, pauses and restarts, or a long job before a short one
+would otherwise cost later, beyond the time constant. Their undiscounted sum is that of the job-seconds, less what the
+jobs had to cost.
 """
 
 from typing import Any
@@ -132,10 +134,10 @@ class TimedPPO(TwoPhases):
 
 
 class EndlessJobSeconds(VecEnvWrapper):
-    """Rewards in job-seconds without progress, over `JOBS` x `tau_s`; windows seem to go on for ever.
+    """Rewards in job-seconds, shaped by `cost_to_go`, over `JOBS` x `tau_s`; windows seem to go on for ever.
 
     A window ends at a stated time, which the cluster's state does not show, so that an end is worth the value of the
-    state there (`TimeLimit.truncated`).
+    state there (`TimeLimit.truncated`). Jobs that arrive in a step are not in its cost to go.
     """
 
     def __init__(
@@ -167,24 +169,37 @@ class EndlessJobSeconds(VecEnvWrapper):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Return the step with rewards in the common unit."""
-        before_s = progress(self._batch)
+        present = self._batch.states["num_arrived"][: self._batch.count].copy()
+        before_s = cost_to_go(self._batch, present)
         seen, rewards, dones, infos = self.venv.step_wait()
         for i in np.flatnonzero(dones).tolist():
             infos[i]["TimeLimit.truncated"] = True
-        job_seconds = rewards * np.array([info["scale"] for info in infos], np.float32)
-        job_seconds -= np.float32(self.pause_cost) * self._paused
-        made_s = np.where(dones, 0.0, progress(self._batch) - before_s)  # else they are of the next window
-        job_seconds += made_s.astype(np.float32)
-        return seen, job_seconds / np.float32(self.unit), dones, infos
+        job_seconds = rewards * np.array([info["scale"] for info in infos])
+        job_seconds -= self.pause_cost * self._paused
+        job_seconds += before_s - cost_to_go(self._batch, present)
+        shaped = np.where(dones, 0.0, job_seconds)  # the state after an end is of the next window
+        return seen, (shaped / self.unit).astype(np.float32), dones, infos
 
 
-def progress(batch: Batch) -> NDArray[np.float64]:
-    """Return the progress of all jobs of each environment so far, in seconds of their run time: (N,)."""
-    states, jobs = batch.states[: batch.count], batch.jobs.shape[1]
-    phase = states["phase"][:, :jobs]
-    since_s = np.where(phase == RUNNING, states["clock"][:, None] - states["banked"][:, :jobs], 0.0)
-    made_s = states["attained_s"][:, :jobs] + states["rate"][:, :jobs] * since_s
-    made_s = np.where(phase == DONE, batch.jobs["duration_s"], made_s)
-    arrived = (phase != FUTURE) & (np.arange(jobs) < states["num_jobs"][:, None])
-    total: NDArray[np.float64] = np.where(arrived, made_s, 0.0).sum(1)
-    return total
+def cost_to_go(batch: Batch, arrived: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the job-seconds that the jobs present would still cost on a single machine as fast as the cluster: (N,).
+
+    The machine does the remaining GPU time of the jobs, the shortest first, which is the order of the least sum of
+    completion times (Schrage 1968); no job ends before its own remaining run time. Jobs that do not run have to load.
+    Run times are the true ones: agents do not see rewards. arrived: number of jobs to count in each environment (N,).
+    """
+    states, count = batch.states[: batch.count], int(arrived.max())
+    phase, duration_s = states["phase"][:, :count], batch.jobs["duration_s"][:, :count]
+    since_s = states["clock"][:, None] - states["banked"][:, :count]
+    made_s = states["attained_s"][:, :count] + np.where(
+        phase == RUNNING, states["rate"][:, :count] * since_s, 0.0
+    )
+    left_s = duration_s - made_s + np.where(phase == RUNNING, 0.0, batch.jobs["load_s"][:, :count])
+    work_s = left_s * batch.jobs["num_gpus"][:, :count] / states["num_gpus"][:, None]
+    present = (phase != DONE) & (phase != FUTURE) & (np.arange(count) < arrived[:, None])
+    costs = np.zeros(batch.count)
+    for e in range(batch.count):
+        some = np.flatnonzero(present[e])
+        some = some[np.argsort(work_s[e, some], kind="stable")]
+        costs[e] = np.maximum(work_s[e, some].cumsum(), left_s[e, some]).sum()
+    return costs
