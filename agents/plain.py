@@ -43,14 +43,7 @@ class PlainLearner(Learner):
             algorithm = partial(ImitationFirst, first=training.first_phase, gpus=gpus)
         return algorithm(
             ScoringPolicy,
-            VecMonitor(
-                EndlessJobSeconds(
-                    ClusterVecEnv(envs),
-                    training.tau_s,
-                    pauses=slice(training.queue_slots, training.queue_slots + training.running_slots),
-                    pause_cost=training.pause_cost,
-                )
-            ),
+            VecMonitor(EndlessJobSeconds(ClusterVecEnv(envs), training.tau_s)),
             **self.ppo(),
             gamma=1.0,  # time is discounted by the buffer
             critic_first=training.critic_first,

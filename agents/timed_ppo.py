@@ -140,28 +140,10 @@ class EndlessJobSeconds(VecEnvWrapper):
     state there (`TimeLimit.truncated`). Jobs that arrive in a step are not in its cost to go.
     """
 
-    def __init__(
-        self,
-        venv: ClusterVecEnv,
-        tau_s: float,
-        *,
-        pauses: slice = slice(0, 0),
-        pause_cost: float = 0.0,
-    ) -> None:
-        """Wrap environments whose infos have `scale`.
-
-        tau_s: time constant of discounting, s. pauses: actions that pause a job, each of which costs `pause_cost`
-        job-seconds more than what it really costs.
-        """
-        self.unit, self.pauses, self.pause_cost = JOBS * tau_s, pauses, pause_cost
-        self._paused = np.zeros(venv.num_envs, bool)
-        self._batch = venv.env.batch
+    def __init__(self, venv: ClusterVecEnv, tau_s: float) -> None:
+        """Wrap environments whose infos have `scale`. tau_s: time constant of discounting, s."""
+        self.unit, self._batch = JOBS * tau_s, venv.env.batch
         super().__init__(venv)
-
-    def step_async(self, actions: np.ndarray) -> None:
-        """Note which actions are pauses, and pass them on."""
-        self._paused = (actions >= self.pauses.start) & (actions < self.pauses.stop)
-        self.venv.step_async(actions)
 
     def reset(self) -> Any:
         """Begin a window in every environment."""
@@ -175,7 +157,6 @@ class EndlessJobSeconds(VecEnvWrapper):
         for i in np.flatnonzero(dones).tolist():
             infos[i]["TimeLimit.truncated"] = True
         job_seconds = rewards * np.array([info["scale"] for info in infos])
-        job_seconds -= self.pause_cost * self._paused
         job_seconds += before_s - cost_to_go(self._batch, present)
         shaped = np.where(dones, 0.0, job_seconds)  # the state after an end is of the next window
         return seen, (shaped / self.unit).astype(np.float32), dones, infos

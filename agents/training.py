@@ -228,9 +228,6 @@ class PlainTraining(Training):
     when_full: Literal["wait", "claim", "displace"] = "displace"
     """Effect of a start that does not fit. wait: it is illegal; claim: it reserves GPUs until they are released;
     displace: the agent next chooses running jobs to pause for it."""
-    pause_cost: float = choice(200.0, least=0)
-    """Additional cost of a pause in the training reward, job-seconds. Without it, agents learn to swap similar jobs
-    ever more often, since that hardly changes the reward."""
     practice_cluster: str = "4x8"
     """Cluster for training, validation and test on steady windows, which also get fewer days: small windows are
     simulated quickly, and the agent can be used on any cluster. own: the scenario's cluster and days."""

@@ -109,7 +109,6 @@ def test_a_better_order_is_learned_from_random_weights(tmp_path: Path) -> None:
         target_kl=None,
         critic_first=2,
         gae_lambda=0.9,
-        pause_cost=0.0,
         tau_s=3600.0,
     )
     seen: list[Validated] = []
