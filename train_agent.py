@@ -190,7 +190,7 @@ def available(scenario: Scenario, split: Split, limit: int) -> int:
 def train(run: Run, number: int, folder: Path) -> "Trained":
     """Train the agent of one seed, with a progress bar and a line per validation; return the best checkpoint."""
     from gpu_cluster_gym.agents import load_policy
-    from gpu_cluster_gym.agents.callbacks import pace
+    from gpu_cluster_gym.agents.callbacks import pace, passed
     from gpu_cluster_gym.agents.checkpoint import about
     from gpu_cluster_gym.agents.learn import learn, learner_of
     from gpu_cluster_gym.agents.ppo import seed_of
@@ -212,7 +212,7 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
         how |= {"resume": bool(run.resume)}
         best = learn(run.scenario, training, own, **how, stepped=stepped, validated=note)
     if times:
-        print(pace(times, reference_of(training)))
+        print(pace(times, reference_of(training)), passed(times), sep="\n")
     if not best.exists():
         raise ValueError(
             "no validation finished, since jobs never end under any checkpoint: no agent is saved"

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import re
 import shutil
@@ -239,6 +240,25 @@ def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
         else "no validation better than before training"
     )
     return f"Mean JCT / {start}: {found}; {rate:,.0f} steps per second, validations included."
+
+
+def passed(times: Sequence[tuple[float, Validated]]) -> str:
+    """Return when the agent was first better than each policy on the validation windows, as a sentence.
+
+    times: validations, each with its time, s.
+    """
+    began, first = times[0]
+    when = {
+        name: min((at for at, each in times if each.own.against[name].ratio < 1), default=math.inf) - began
+        for name in first.own.against
+        if name != START
+    }
+    in_order = sorted(when, key=lambda name: when[name])
+    beaten = [f"{name} ({when[name] / 60:.1f} min)" for name in in_order if when[name] < math.inf]
+    never = [name for name in in_order if when[name] == math.inf]
+    parts = [f"better than {', '.join(beaten)}"] if beaten else []
+    parts += [f"never better than {', '.join(never)}"] if never else []
+    return f"On the validation windows, and when first: {'; '.join(parts)}."
 
 
 # TensorBoard: the choices of a run, charts, and schedules as images.

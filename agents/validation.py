@@ -20,7 +20,7 @@ from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario
 
-HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion_threshold")
+HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold", "union")
 """Policies that every agent is compared with, in addition to its initial policy, the floors and the constants."""
 
 START, CONSTANTS = "start", "constants"

@@ -15,16 +15,17 @@ from PIL import Image
 from stable_baselines3 import PPO
 
 from gpu_cluster_gym.agents import checkpoint
-from gpu_cluster_gym.agents.callbacks import Validated
+from gpu_cluster_gym.agents.callbacks import Validated, passed
 from gpu_cluster_gym.agents.learn import learn, learner_of
 from gpu_cluster_gym.agents.plain import PlainLearner
 from gpu_cluster_gym.agents.ppo import Played, refuse_stalled
 from gpu_cluster_gym.agents.set_network import Jobs
 from gpu_cluster_gym.agents.timed_ppo import EndlessJobSeconds, TimedBuffer, cost_to_go
 from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining, Training
-from gpu_cluster_gym.agents.validation import Validation
+from gpu_cluster_gym.agents.validation import Score, Validation
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
+from gpu_cluster_gym.evaluation.comparison import Comparison
 from gpu_cluster_gym.simulator.kernel.slots.stepping import JOB_SECONDS
 from gpu_cluster_gym.workloads import Scenario, named
 from tests.cases import tiny
@@ -231,6 +232,22 @@ def test_an_action_costs_at_once_what_it_adds_to_the_least_cost(
         assert plain.action_masks()[0, action]
         regrets_s.append(-16.0 * 3600.0 * float(envs.step(np.array([action]))[1][0]))
     assert regrets_s == pytest.approx([regret_s, 0.0], abs=0.1)
+
+
+def test_the_sentence_says_when_each_policy_was_passed() -> None:
+    def at(step: int, **ratios: float) -> Validated:
+        against = {name: Comparison(ratio, ratio, ratio, 0, 4) for name, ratio in ratios.items()}
+        score = Score({}, against, {})
+        return Validated(step, score, score, best=False)
+
+    times = [
+        (10.0, at(0, start=1.0, fifo=0.9, las=1.2, srtf=1.5)),
+        (70.0, at(100, start=0.8, fifo=0.8, las=1.1, srtf=1.3)),
+        (100.0, at(200, start=0.7, fifo=0.7, las=0.9, srtf=1.0)),
+    ]
+    assert passed(times) == (
+        "On the validation windows, and when first: better than fifo (0.0 min), las (1.5 min); never better than srtf."
+    )
 
 
 @pytest.mark.usefixtures("undrawn")
