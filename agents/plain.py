@@ -15,7 +15,7 @@ from gpu_cluster_gym.agents.imitation import ImitationFirst
 from gpu_cluster_gym.agents.networks import ScoringPolicy
 from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_stalled
 from gpu_cluster_gym.agents.set_network import SamplingAgent, SetNetwork
-from gpu_cluster_gym.agents.timed_ppo import EndlessJobSeconds, TimedBuffer, TimedPPO
+from gpu_cluster_gym.agents.timed_ppo import Endless, TimedBuffer, TimedPPO
 from gpu_cluster_gym.agents.training import PlainTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
@@ -36,14 +36,15 @@ class PlainLearner(Learner):
     def model(self) -> TimedPPO:
         """Return the untrained algorithm with its environments."""
         training = self.training
-        envs = batch(training.num_envs, self.scenario, **training.environment(), count=training.windows)
+        choices = training.environment() | {"reward": "regret", "count": training.windows}
+        envs = batch(training.num_envs, self.scenario, **choices)
         algorithm: Callable[..., TimedPPO] = TimedPPO
         if training.first_phase:
             gpus = envs.batch.windows[0].workload.cluster.num_gpus
             algorithm = partial(ImitationFirst, first=training.first_phase, gpus=gpus)
         return algorithm(
             ScoringPolicy,
-            VecMonitor(EndlessJobSeconds(ClusterVecEnv(envs), training.tau_s)),
+            VecMonitor(Endless(ClusterVecEnv(envs), training.tau_s)),
             **self.ppo(),
             gamma=1.0,  # time is discounted by the buffer
             critic_first=training.critic_first,

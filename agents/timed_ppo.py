@@ -8,11 +8,7 @@ Jobs that arrive in a step cost the same whatever the action was, and they are m
 is a sum over jobs, so that the part of jobs which have just arrived can be left out of the step's advantage: a control
 variate like the input-dependent baselines of Mao et al. (ICLR 2019), from one copy of the arrivals instead of several.
 
-Rewards are shaped by a potential (Ng, Harada and Russell, ICML 1999): the job-seconds that the jobs present would still
-cost on a single machine as fast as the cluster, the shortest first. A step costs what it adds to them: nothing while
-the right jobs run at full speed, and at once what idle GPUs, pauses and restarts, or a long job before a short one
-would otherwise cost later, beyond the time constant. Their undiscounted sum is that of the job-seconds, less what the
-jobs had to cost.
+Rewards are `regret`: what a step adds to the least job-seconds that the jobs present can cost.
 """
 
 from typing import Any
@@ -30,8 +26,6 @@ from gpu_cluster_gym.agents.networks import ScoringPolicy
 from gpu_cluster_gym.agents.ppo import TwoPhases
 from gpu_cluster_gym.agents.set_network import SetNetwork
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
-from gpu_cluster_gym.envs.batch import Batch
-from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, FUTURE, RUNNING
 
 JOBS = 16.0
 """Jobs whose cost over one time constant is 1, so that values are of the order of 1."""
@@ -133,16 +127,16 @@ class TimedPPO(TwoPhases):
         self.rollout_buffer.elapsed_s[self.rollout_buffer.pos] = [info["elapsed"] for info in infos]
 
 
-class EndlessJobSeconds(VecEnvWrapper):
-    """Rewards in job-seconds, shaped by `cost_to_go`, over `JOBS` x `tau_s`; windows seem to go on for ever.
+class Endless(VecEnvWrapper):
+    """Rewards over `JOBS` x `tau_s` job-seconds, whatever the window; windows seem to go on for ever.
 
     A window ends at a stated time, which the cluster's state does not show, so that an end is worth the value of the
-    state there (`TimeLimit.truncated`). Jobs that arrive in a step are not in its cost to go.
+    state there (`TimeLimit.truncated`).
     """
 
     def __init__(self, venv: ClusterVecEnv, tau_s: float) -> None:
         """Wrap environments whose infos have `scale`. tau_s: time constant of discounting, s."""
-        self.unit, self._batch = JOBS * tau_s, venv.env.batch
+        self.unit = np.float32(JOBS * tau_s)
         super().__init__(venv)
 
     def reset(self) -> Any:
@@ -151,36 +145,12 @@ class EndlessJobSeconds(VecEnvWrapper):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Return the step with rewards in the common unit."""
-        present = self._batch.states["num_arrived"][: self._batch.count].copy()
-        before_s = cost_to_go(self._batch, present)
         seen, rewards, dones, infos = self.venv.step_wait()
         for i in np.flatnonzero(dones).tolist():
             infos[i]["TimeLimit.truncated"] = True
-        job_seconds = rewards * np.array([info["scale"] for info in infos])
-        job_seconds += before_s - cost_to_go(self._batch, present)
-        shaped = np.where(dones, 0.0, job_seconds)  # the state after an end is of the next window
-        return seen, (shaped / self.unit).astype(np.float32), dones, infos
-
-
-def cost_to_go(batch: Batch, arrived: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the job-seconds that the jobs present would still cost on a single machine as fast as the cluster: (N,).
-
-    The machine does the remaining GPU time of the jobs, the shortest first, which is the order of the least sum of
-    completion times (Schrage 1968); no job ends before its own remaining run time. Jobs that do not run have to load.
-    Run times are the true ones: agents do not see rewards. arrived: number of jobs to count in each environment (N,).
-    """
-    states, count = batch.states[: batch.count], int(arrived.max())
-    phase, duration_s = states["phase"][:, :count], batch.jobs["duration_s"][:, :count]
-    since_s = states["clock"][:, None] - states["banked"][:, :count]
-    made_s = states["attained_s"][:, :count] + np.where(
-        phase == RUNNING, states["rate"][:, :count] * since_s, 0.0
-    )
-    left_s = duration_s - made_s + np.where(phase == RUNNING, 0.0, batch.jobs["load_s"][:, :count])
-    work_s = left_s * batch.jobs["num_gpus"][:, :count] / states["num_gpus"][:, None]
-    present = (phase != DONE) & (phase != FUTURE) & (np.arange(count) < arrived[:, None])
-    costs = np.zeros(batch.count)
-    for e in range(batch.count):
-        some = np.flatnonzero(present[e])
-        some = some[np.argsort(work_s[e, some], kind="stable")]
-        costs[e] = np.maximum(work_s[e, some].cumsum(), left_s[e, some]).sum()
-    return costs
+        return (
+            seen,
+            rewards * np.array([info["scale"] for info in infos], np.float32) / self.unit,
+            dones,
+            infos,
+        )

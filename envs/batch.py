@@ -14,6 +14,7 @@ import pandas as pd
 from gymnasium.spaces import Box, Dict, Space
 
 from gpu_cluster_gym.envs import validation
+from gpu_cluster_gym.envs.rewards.regret import cost_to_go
 from gpu_cluster_gym.envs.spaces import MaskedDiscrete, Parts, with_mask
 from gpu_cluster_gym.envs.windows import MAX_INSTANTS_PER_JOB, PreparedWindow
 from gpu_cluster_gym.simulator.episode import Episode
@@ -30,7 +31,7 @@ Illegal = Literal["next_legal", "first_legal", "raise"]
 MaskIn = Literal["info", "observation"]
 """Place of the action mask: in the info only, or also in the observation."""
 FINAL_INFO = ("mean_jct_s", "jct_ratio")
-QUANTITIES = ("job_seconds", "gain", "advantage", "slowdown")
+QUANTITIES = ("job_seconds", "gain", "regret", "advantage", "slowdown")
 """Quantities of a step that a reward may use, see `envs.rewards`."""
 
 PERCENT = 100.0
@@ -136,6 +137,8 @@ class Batch(ABC):
         self.agrees = self._own(chosen) & live
         advantage = self._advantage(chosen) if "advantage" in self._quantities else None
         began_s, job_seconds = self._clock()
+        arrived = self.states["num_arrived"][: self.count].copy()
+        before = self._cost_to_go(arrived) if "regret" in self._quantities else 0.0
 
         self._simulate(chosen)
 
@@ -149,12 +152,19 @@ class Batch(ABC):
                 given[name] = advantage
             elif name == "job_seconds":
                 given[name] = self._in_units(job_seconds_after - job_seconds)
+            elif name == "regret":
+                after = self._cost_to_go(arrived)
+                given[name] = self._in_units(job_seconds_after - job_seconds + after - before)
             elif name == "slowdown":
-                before, self._slowdown = self._slowdown, self._slowdown_until(now_s)
-                given[name] = self._slowdown - before
+                earlier, self._slowdown = self._slowdown, self._slowdown_until(now_s)
+                given[name] = self._slowdown - earlier
             else:
                 given[name] = self._gain(began_s, now_s, job_seconds_after - job_seconds)
         self.rewards = np.where(live, self._reward(**given), 0.0)
+
+    def _cost_to_go(self, arrived: np.ndarray) -> np.ndarray:
+        """Return `cost_to_go` of the first jobs of each environment: float64 (N,)."""
+        return cost_to_go(self.states[: self.count], self.jobs, arrived)
 
     def _slowdown_until(self, time_s: np.ndarray) -> np.ndarray:
         """Return the mean slowdown of the jobs of each environment as gathered up to a time: float64 (N,)."""

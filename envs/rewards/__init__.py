@@ -7,8 +7,9 @@ Its parameters name the quantities that it needs of a step, each a float64 array
   last step.
 - `advantage`: discounted job-seconds by which the action beats the reference policy's own choice, in simulated futures;
   not available for every action.
+- `regret`: what the step adds to the least job-seconds that the jobs present before it can cost in all; see `regret`.
 - `slowdown`: integral of the sum of 1 / (run time alone, at least 10 s) over the jobs present, divided by the number of
   jobs: it adds up to their mean slowdown.
 
-The first three are in units of `info["scale"]` job-seconds. The function returns the rewards, float64 (N,).
+All but the slowdown are in units of `info["scale"]` job-seconds. The function returns the rewards, float64 (N,).
 """

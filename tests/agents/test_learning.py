@@ -20,15 +20,13 @@ from gpu_cluster_gym.agents.learn import learn, learner_of
 from gpu_cluster_gym.agents.plain import PlainLearner
 from gpu_cluster_gym.agents.ppo import Played, refuse_stalled
 from gpu_cluster_gym.agents.set_network import Jobs
-from gpu_cluster_gym.agents.timed_ppo import EndlessJobSeconds, TimedBuffer, cost_to_go
+from gpu_cluster_gym.agents.timed_ppo import Endless, TimedBuffer
 from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.validation import Score, Validation
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.evaluation.comparison import Comparison
-from gpu_cluster_gym.simulator.kernel.slots.stepping import JOB_SECONDS
 from gpu_cluster_gym.workloads import Scenario, named
-from tests.cases import tiny
 from tests.cases.crowd import TINY, batch_of, crowded, env_of, opinionated
 
 
@@ -170,68 +168,19 @@ def test_the_value_of_arrivals_is_that_of_the_jobs_that_were_not_there_before(sc
 
 
 @pytest.mark.parametrize("window", [0, 1])
-def test_rewards_add_up_to_the_job_seconds_beyond_what_the_jobs_had_to_cost(
-    scenario: Scenario, window: int
-) -> None:
-    """What each job had to cost counts when it arrives. The last step, in which the window ends, has no reward."""
-    tau_s, vector = 3600.0, batch_of(scenario)
+def test_rewards_are_in_the_same_unit_and_an_end_is_a_truncation(scenario: Scenario, window: int) -> None:
+    """By Little's law, those of `jct` add up to the total JCT, whatever the window's scale."""
+    tau_s, vector = 3600.0, batch_of(scenario, reward="jct")
     plain = ClusterVecEnv(vector)
-    batch: Any = vector.batch
-    envs = EndlessJobSeconds(plain, tau_s)
+    envs, total, done = Endless(plain, tau_s), 0.0, False
     envs.set_options({"window": window})
     envs.reset()
-    known = batch.states["num_arrived"][:1].copy()
-    had_to_s = float(cost_to_go(batch, known)[0])
-    total = 0.0
-    while True:
+    while not done:
         _, rewards, dones, infos = envs.step(plain.action_masks().argmax(1))
-        if dones[0]:
-            break
-        total -= float(rewards[0]) * 16.0 * tau_s
-        left_s = float(cost_to_go(batch, known)[0])
-        known = batch.states["num_arrived"][:1].copy()
-        had_to_s += float(cost_to_go(batch, known)[0]) - left_s
-        spent_s, to_come_s = float(batch.outcomes[0, JOB_SECONDS]), float(cost_to_go(batch, known)[0])
-    assert rewards[0] == 0.0
-    assert total == pytest.approx(spent_s + to_come_s - had_to_s, rel=1e-3)
-    assert total > 0
+        total, done = total - float(rewards[0]) * 16.0 * tau_s, bool(dones[0])
+    jobs = len(vector.env.batch.windows[window].workload.jobs)
+    assert total == pytest.approx(infos[0]["mean_jct_s"] * jobs, rel=1e-4)
     assert infos[0]["TimeLimit.truncated"]
-
-
-def batch_of_jobs(
-    folder: Path, cluster: str, gpus: list[int], duration_s: list[float]
-) -> GPUClusterVectorEnv:
-    """Return an environment of jobs that are all submitted at once, and neither load nor pause."""
-    table = tiny.jobs(len(gpus)).assign(submit_s=0.0, num_gpus=gpus, duration_s=duration_s, cpu_cores=1.0)
-    chosen = tiny.scenario(folder, table, cluster=cluster, physics="none")
-    vector = batch_of(Scenario(**chosen), split="train", count=1)
-    vector.reset()
-    return vector
-
-
-def test_the_cost_to_go_by_hand(tmp_path: Path) -> None:
-    """16 GPUs do the work in 50, 200 and 100 s; the shortest first, it ends after 50, 150 and 350 s.
-
-    The first job needs 100 s by itself, and that of 4 GPUs 400 s.
-    """
-    batch = batch_of_jobs(tmp_path, "2x8", [8, 16, 4], [100.0, 200.0, 400.0]).batch
-    assert cost_to_go(batch, np.array([3])).tolist() == [100.0 + 350.0 + 400.0]
-    assert cost_to_go(batch, np.array([1])).tolist() == [100.0], "only the jobs that count"
-
-
-@pytest.mark.parametrize(("first", "regret_s"), [(0, 0.0), (1, 100.0), (2, 500.0)])
-def test_an_action_costs_at_once_what_it_adds_to_the_least_cost(
-    first: int, regret_s: float, tmp_path: Path
-) -> None:
-    """On one GPU, jobs of 100, 200 and 400 s cost 100 + 300 + 700 s; else 200 + 300 + 700 or 400 + 500 + 700."""
-    plain = ClusterVecEnv(batch_of_jobs(tmp_path, "1x1", [1, 1, 1], [100.0, 200.0, 400.0]))
-    envs = EndlessJobSeconds(plain, 3600.0)
-    envs.reset()
-    regrets_s = []
-    for action in (first, 0):  # the next one is the shortest left
-        assert plain.action_masks()[0, action]
-        regrets_s.append(-16.0 * 3600.0 * float(envs.step(np.array([action]))[1][0]))
-    assert regrets_s == pytest.approx([regret_s, 0.0], abs=0.1)
 
 
 def test_the_sentence_says_when_each_policy_was_passed() -> None:

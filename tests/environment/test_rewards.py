@@ -67,6 +67,58 @@ def test_in_a_steady_window_the_return_is_of_all_jobs_present(action: str) -> No
 
 
 @pytest.mark.parametrize("action", [{}, BY_AGENT, {"action": "moves"}, {"action": "steer"}], ids=str)
+def test_regrets_add_up_to_the_total_jct_less_what_the_jobs_had_to_cost(
+    action: dict[str, Any], tmp_path: Path
+) -> None:
+    """What each job has to cost counts when it arrives."""
+    env: Any = gymnasium.make(
+        "GPUCluster-v2", scenario=tiny.scenario(tmp_path), reward="regret", **action
+    ).unwrapped
+    _, info = env.reset()
+    batch, over, paid, known = env.batch, False, 0.0, np.zeros(1, np.int64)
+    had_to_s = 0.0
+    while not over:
+        arrived = batch.states["num_arrived"][:1].copy()
+        had_to_s += (batch._cost_to_go(arrived) - batch._cost_to_go(known))[0]
+        known = arrived
+        chosen = env.action_space.low if action.get("action") == "steer" else int(env.action_masks().argmax())
+        _, got, over, _, info = env.step(chosen)
+        paid += got
+    assert paid * info["scale"] == pytest.approx(had_to_s - total_jct(env), rel=1e-9)
+
+
+def of_jobs(folder: Path, cluster: str, gpus: list[int], duration_s: list[float]) -> Any:
+    """Return an environment of jobs that are all submitted at once, and neither load nor pause."""
+    table = tiny.jobs(len(gpus)).assign(submit_s=0.0, num_gpus=gpus, duration_s=duration_s, cpu_cores=1.0)
+    chosen = tiny.scenario(folder, table, cluster=cluster, physics="none")
+    env = gymnasium.make("GPUCluster-v2", scenario=chosen, reward="regret").unwrapped
+    env.reset()
+    return env
+
+
+def test_the_cost_to_go_by_hand(tmp_path: Path) -> None:
+    """16 GPUs do the work in 50, 200 and 100 s; the shortest first, it ends after 50, 150 and 350 s.
+
+    The first job needs 100 s by itself, and that of 4 GPUs 400 s.
+    """
+    batch = of_jobs(tmp_path, "2x8", [8, 16, 4], [100.0, 200.0, 400.0]).batch
+    assert batch._cost_to_go(np.array([3])).tolist() == [100.0 + 350.0 + 400.0]
+    assert batch._cost_to_go(np.array([1])).tolist() == [100.0], "only the jobs that count"
+    assert batch._cost_to_go(np.array([0])).tolist() == [0.0]
+
+
+@pytest.mark.parametrize(("first", "regret_s"), [(0, 0.0), (1, 100.0), (2, 500.0)])
+def test_an_action_is_regretted_at_once(first: int, regret_s: float, tmp_path: Path) -> None:
+    """On one GPU, jobs of 100, 200 and 400 s cost 100 + 300 + 700 s; else 200 + 300 + 700 or 400 + 500 + 700."""
+    env = of_jobs(tmp_path, "1x1", [1, 1, 1], [100.0, 200.0, 400.0])
+    regrets_s = []
+    for action in (first, 0):  # the next one is the shortest left
+        _, got, _, _, info = env.step(action)
+        regrets_s.append(-got * info["scale"])
+    assert regrets_s == pytest.approx([regret_s, 0.0], abs=1e-6)
+
+
+@pytest.mark.parametrize("action", [{}, BY_AGENT, {"action": "moves"}, {"action": "steer"}], ids=str)
 def test_the_return_of_slowdown_is_minus_the_mean_slowdown(action: dict[str, Any]) -> None:
     """One window after the other."""
     choices: dict[str, Any] = {
