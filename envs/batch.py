@@ -394,9 +394,9 @@ def why_illegal(action: int, count: int, *, forgiven: bool = False) -> str:
     what = f"action {action} is illegal now" if inside else f"action {action} does not exist"
     if forgiven:
         return (
-            f"{what}: a legal action replaces it, and so for every further illegal action, without another warning; "
-            "info['illegal'] counts them. Masks of legal actions are info['action_mask'] and action_masks(), "
-            "which MaskablePPO of sb3-contrib calls; illegal='raise' refuses illegal actions"
+            f"{what}: a legal action replaces it, as all later illegal actions, without another warning; "
+            "info['illegal'] counts them. The mask of legal actions is info['action_mask'] or action_masks(), which "
+            "MaskablePPO of sb3-contrib calls; illegal='raise' refuses illegal actions"
         )
     if not inside:
         return f"{what}: choose one of 0 to {count - 1}"
