@@ -169,6 +169,8 @@ class Batch(ABC):
     def _legal(self, actions: np.ndarray) -> np.ndarray:
         """Return the actions, with illegal ones replaced by legal ones if allowed; else ValueError."""
         if not isinstance(self.action_space, MaskedDiscrete):
+            if not np.isfinite(actions[~self.over]).all():
+                raise ValueError("actions with NaN or infinity: expected finite numbers")
             return actions
         if actions.dtype.kind not in "iu":
             raise ValueError(f"actions of type {actions.dtype}: expected integers")
@@ -291,7 +293,11 @@ class Batch(ABC):
         """Return a mean JCT over the reference policy's."""
 
     def results(self, e: int) -> pd.DataFrame:
-        """Return the results table of an environment whose jobs have all ended."""
+        """Return the results table of an environment; ValueError before its episode has terminated."""
+        if not self.terminated[e]:
+            raise ValueError(
+                "results are complete when an episode has terminated: step until terminated is True"
+            )
         table: pd.DataFrame = self.windows[self.window[e]].workload.results(self.episode(e))
         return table
 
