@@ -1,7 +1,7 @@
-"""A phase of lessons before PPO: the network imitates a teacher in the states that its own actions lead to.
+"""Imitation before PPO: the network learns a teacher's actions in the states that its own actions lead to.
 
-After the first rollouts half of the actions are the network's own, and all observations are kept (DAgger: Ross, Gordon
-and Bagnell, AISTATS 2011).
+After the first rollouts, half of the actions are the network's own; all observations are stored with the teacher's
+actions (DAgger: Ross, Gordon and Bagnell, AISTATS 2011).
 """
 
 from abc import abstractmethod
@@ -44,7 +44,7 @@ class LessonsFirst(TwoPhases):
 
     @abstractmethod
     def taught_parameters(self) -> Iterable[torch.nn.Parameter]:
-        """Return the parameters that learn from the lessons."""
+        """Return the parameters that imitation updates."""
 
     @abstractmethod
     def teach(self, seen: np.ndarray) -> np.ndarray:
@@ -55,14 +55,14 @@ class LessonsFirst(TwoPhases):
         """Return the loss on a batch of observations and of the teacher's actions."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the lessons so far, and the moments of the optimizer; none after the first phase."""
+        """Return the stored observations and actions, and the optimizer's moments; nothing after the first phase."""
         if not self._seen:
             return {}
         lessons = {"seen": np.array(self._seen), "taught": np.array(self._taught)}
         return lessons | moments_of(self._optimizer)
 
     def put_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restore the lessons and the moments."""
+        """Restore the stored observations and actions, and the moments."""
         self._seen, self._taught = list(arrays.get("seen", ())), list(arrays.get("taught", ()))
         own = ("seen", "taught")
         put_moments(self._optimizer, {name: it for name, it in arrays.items() if name not in own})
@@ -70,10 +70,7 @@ class LessonsFirst(TwoPhases):
     def play(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
     ) -> bool:
-        """Play, and keep the teacher's actions and the observations as they were before normalisation.
-
-        Or play a rollout of PPO.
-        """
+        """Play a rollout; in the first phase, store observations before normalisation, and the teacher's actions."""
         if not self.in_first:
             return super().play(env, callback, rollout_buffer, n_rollout_steps)
         callback.on_rollout_start()
@@ -93,7 +90,7 @@ class LessonsFirst(TwoPhases):
         return True
 
     def train(self) -> None:
-        """Take gradient steps on batches of all observations; or update PPO."""
+        """Take gradient steps on batches of all stored observations; after the first phase, update PPO."""
         if not self._seen:
             return super().train()
         normalized, raw = self.get_vec_normalize_env(), np.concatenate(self._seen)
