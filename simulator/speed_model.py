@@ -4,11 +4,12 @@ With w workers, p parameter servers, and z = 1 if the workers have CPU cores ins
 
     T = th0 / w + th1 + th2 * w / p + th3 * w + th4 * p + z * (th5 / w + th6)
 
-seconds. The terms are, in this order: computing, with the batch divided among the workers; its fixed part; exchange with
-the servers; overhead per worker; overhead per server; and the additional time of computing without GPUs. No coefficient
-is negative, so no iteration takes less than 0 s or is faster on CPU cores, and th0 / w never grows with the workers. (With the coefficients
-that the authors' laboratory published, T is at or below 0 for many shapes of 11 of its 14 models.) The form is
-Optimus'; the terms for CPU workers are our choice, in place of a curve of efficiency by cores: theirs always have 5.
+seconds. The terms are, in this order: computing, with the batch divided among the workers; its fixed part; exchange
+with the servers; overhead per worker; overhead per server; and the additional time of computing without GPUs. No th is
+negative, so no iteration takes less than 0 s or is faster on CPU cores, and one more worker never slows down computing.
+(With the coefficients that the authors' laboratory published, T is at or below 0 for many shapes of 11 of its 14
+models.) The form is Optimus'; the terms for CPU workers are our choice, in place of a curve of efficiency by cores:
+theirs always have 5.
 """
 
 from functools import cache

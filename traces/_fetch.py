@@ -1,4 +1,4 @@
-"""Download of public traces from their official archives: resumed, checked, and extracted into a folder.
+"""Download a public trace from its official archive or resume the download, check it, and extract it into a folder.
 
 An archive is extracted beside its folder and renamed into place once it is complete. Only regular files inside the
 folder are extracted, up to a limit of bytes.

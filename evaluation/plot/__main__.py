@@ -47,9 +47,7 @@ def parser() -> argparse.ArgumentParser:
         "--policy", nargs="+", default=(), help="policies to draw, in this order; default: all"
     )
     found.add_argument("--window", type=int, help="window of timeline and gantt; default: the first")
-    found.add_argument(
-        "--picture", nargs="+", choices=figures.PICTURES, help="pictures to draw; default: all"
-    )
+    found.add_argument("--picture", nargs="+", choices=figures.PICTURES, help="figures to draw; default: all")
     found.add_argument(
         "--table",
         nargs="+",
