@@ -39,11 +39,11 @@ class LessonsFirst(TwoPhases):
         super().__init__(*args, **kwargs)
         self._rng = stream(self.seed or 0, stream_name)
         self._seen: list[np.ndarray] = []
-        self._taught: list[np.ndarray] = []
-        self._optimizer = torch.optim.Adam(self.taught_parameters(), lr=RATE)
+        self._targets: list[np.ndarray] = []
+        self._optimizer = torch.optim.Adam(self.imitating_parameters(), lr=RATE)
 
     @abstractmethod
-    def taught_parameters(self) -> Iterable[torch.nn.Parameter]:
+    def imitating_parameters(self) -> Iterable[torch.nn.Parameter]:
         """Return the parameters that imitation updates."""
 
     @abstractmethod
@@ -51,19 +51,19 @@ class LessonsFirst(TwoPhases):
         """Return the teacher's actions for the observations of all environments (N, ...)."""
 
     @abstractmethod
-    def error(self, seen: Tensor, taught: Tensor) -> Tensor:
-        """Return the loss on a batch of observations and of the teacher's actions."""
+    def error(self, seen: Tensor, targets: Tensor) -> Tensor:
+        """Return the loss on a batch of observations and the teacher's actions, the targets."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the stored observations and actions, and the optimizer's moments; nothing after the first phase."""
         if not self._seen:
             return {}
-        lessons = {"seen": np.array(self._seen), "taught": np.array(self._taught)}
+        lessons = {"seen": np.array(self._seen), "taught": np.array(self._targets)}
         return lessons | moments_of(self._optimizer)
 
     def put_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Restore the stored observations and actions, and the moments."""
-        self._seen, self._taught = list(arrays.get("seen", ())), list(arrays.get("taught", ()))
+        self._seen, self._targets = list(arrays.get("seen", ())), list(arrays.get("taught", ()))
         own = ("seen", "taught")
         put_moments(self._optimizer, {name: it for name, it in arrays.items() if name not in own})
 
@@ -80,10 +80,10 @@ class LessonsFirst(TwoPhases):
             last: Any = self._last_obs
             original: Any = normalized.get_original_obs() if normalized else last
             self._seen.append(original.copy())
-            self._taught.append(self.teach(original))
+            self._targets.append(self.teach(original))
             own, _ = self.policy.predict(last, deterministic=self.plays_greedily)
             is_own = self._rng.random(env.num_envs) < share
-            chosen = np.where(is_own.reshape(-1, *(1,) * (own.ndim - 1)), own, self._taught[-1])
+            chosen = np.where(is_own.reshape(-1, *(1,) * (own.ndim - 1)), own, self._targets[-1])
             if not take_step(self, env, chosen, callback):
                 return False
         callback.on_rollout_end()
@@ -95,16 +95,16 @@ class LessonsFirst(TwoPhases):
             return super().train()
         normalized, raw = self.get_vec_normalize_env(), np.concatenate(self._seen)
         seen = torch.as_tensor(normalized.normalize_obs(raw) if normalized else raw)
-        taught = torch.from_numpy(np.concatenate(self._taught))
+        targets = torch.from_numpy(np.concatenate(self._targets))
         errors = []
         for _ in range(self.lesson_steps):
             some = torch.from_numpy(self._rng.integers(len(seen), size=BATCH))
-            error = self.error(seen[some], taught[some])
+            error = self.error(seen[some], targets[some])
             self._optimizer.zero_grad()
             error.backward()
             self._optimizer.step()
             errors.append(error.item())
         self.logger.record("train/loss", float(np.mean(errors)))
         if not self.in_first:
-            self._seen, self._taught = [], []
+            self._seen, self._targets = [], []
         return None
