@@ -107,9 +107,10 @@ class Evaluation:
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
     resume: str | None = None
-    """Run folder of --policy or --paper that was interrupted, killed or failed: windows already simulated are kept."""
+    """Run folder of an interrupted, killed or failed run with --policy or --paper: continue it; simulated windows are
+    kept."""
     again: str | None = None
-    """Run folder of --policy or --paper to repeat in a new folder; results are compared to the last bit."""
+    """Run folder of a run with --policy or --paper: repeat it in a new folder, and compare results to the last bit."""
     trust: bool = False
     """Import the modules that --config, --resume or --again name as policies; by default only flags may name code."""
 

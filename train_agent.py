@@ -128,9 +128,9 @@ def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
     """Return the choices of a run to resume; ValueError for further flags, or a run that has not been interrupted."""
     status = run_folder.status_of(folder)
     why = {
-        None: "expected the run folder of train_agent.py",
+        None: "expected a run folder of train_agent.py",
         "running": f"it is still running: end it first (process and machine: {folder / run_folder.STATUS})",
-        "finished": "it has finished",
+        "finished": f"its run has finished; start a new one by --config {folder}",
     }.get(status)
     asked = choices.asked_for(args, Run).keys() - {"resume", "processes"}
     if not why and asked:

@@ -147,7 +147,8 @@ def _contents(folder: Path) -> dict[str, bytes]:
     try:
         contents = integrity.read(folder)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        is_os_error = isinstance(error, OSError) and error.strerror and error.filename
+        why = f"{Path(error.filename).name}: {error.strerror}" if is_os_error else error  # type: ignore[union-attr]
         if several := sorted(f"{each.parent.name}" for each in folder.glob(f"seed-*/{BEST}")):
             raise ValueError(
                 f"{folder} has several agents: name one of its folders {', '.join(several)}"
@@ -156,7 +157,9 @@ def _contents(folder: Path) -> dict[str, bytes]:
         if not (folder / CHOICES).exists():
             remedy = "; name an agent's folder of train_agent.py, or a module with an AgentPolicy (mylab.agent:policy)"
         elif (folder / WEIGHTS).exists() and not (folder / integrity.SUMS).exists():
-            remedy = f"; if you trust its files: sha256sum {CHOICES} {WEIGHTS} > {integrity.SUMS}"
+            remedy = f"; if you trust its files, run sha256sum {CHOICES} {WEIGHTS} > {integrity.SUMS} in the folder"
+        elif not (folder / WEIGHTS).exists():
+            remedy = "; copy the agent again"
         else:
             remedy = ""
         raise ValueError(found + remedy) from None

@@ -90,7 +90,7 @@ class ImitationFirst(LessonsFirst, TimedPPO):
         assert isinstance(network, SetNetwork)
         return network
 
-    def taught_parameters(self) -> Iterable[nn.Parameter]:
+    def imitating_parameters(self) -> Iterable[nn.Parameter]:
         """Return the parameters of the actor."""
         return self._network.actor.parameters()
 
@@ -98,6 +98,6 @@ class ImitationFirst(LessonsFirst, TimedPPO):
         """Return the actions of `shortest_first`: (N,)."""
         return np.array([shortest_first(each, self._network.slots, self._gpus) for each in seen])
 
-    def error(self, seen: Tensor, taught: Tensor) -> Tensor:
+    def error(self, seen: Tensor, targets: Tensor) -> Tensor:
         """Return the cross entropy of the actor's choices and the teacher's actions."""
-        return cross_entropy(self._network.forward_actor(seen), taught)
+        return cross_entropy(self._network.forward_actor(seen), targets)

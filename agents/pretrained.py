@@ -34,7 +34,7 @@ def shipped_for(workload: str | None) -> Shipped:
     elif workload in names:
         name, kind = str(workload), f"the agent trained on {workload}"
     elif FOR_ALL in names:
-        why = f"{workload} has none of its own" if workload else "this scenario is no named workload"
+        why = f"{workload} has no agent of its own" if workload else "this scenario is not a named workload"
         name, kind = FOR_ALL, f"the general agent, since {why}"
     else:
         raise ValueError(

@@ -219,7 +219,8 @@ class PlainTraining(Training):
     without_arrivals: bool = True
     """Exclude jobs that arrive during a step from its advantage: they cost the same whatever the action was."""
     queue_slots: int = choice(96, least=1)
-    """Maximum number of queued jobs that the agent observes and may start: of more, the first and last arrivals."""
+    """Maximum number of queued jobs that the agent observes and may start; of a longer queue, the first and the last
+    arrivals."""
     running_slots: int = choice(48, least=0)
     """Maximum number of started jobs that the agent observes; it may pause those that run."""
     min_run_s: float = choice(1800.0, least=0)

@@ -197,7 +197,7 @@ class Distilled(LessonsFirst):
         self._offsets = offsets.astype(np.float32)
         super().__init__(*args, stream_name="lessons", **kwargs)
 
-    def taught_parameters(self) -> Iterable[torch.nn.Parameter]:
+    def imitating_parameters(self) -> Iterable[torch.nn.Parameter]:
         """Return the parameters of the actor."""
         policy: Any = self.policy
         return [*policy.mlp_extractor.policy_net.parameters(), *policy.action_net.parameters()]
@@ -206,8 +206,8 @@ class Distilled(LessonsFirst):
         """Return the constants: (N, weights)."""
         return self._offsets
 
-    def error(self, seen: torch.Tensor, taught: torch.Tensor) -> torch.Tensor:
+    def error(self, seen: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the mean squared difference of the most likely actions and the constants."""
         policy: Any = self.policy
-        error: torch.Tensor = (policy.get_distribution(seen).mode() - taught).square().mean()
+        error: torch.Tensor = (policy.get_distribution(seen).mode() - targets).square().mean()
         return error

@@ -1,8 +1,8 @@
 """First in, first out, with the same number of CPU cores for every GPU, whatever a job requests.
 
 General practice, and the baseline of CODA: no job can request too many cores, and none gets all that it could use.
-Three a GPU is the share to which Synergy's measurements are relative (OSDI 2022). CPU jobs get what they request.
-Where a node has fewer cores for each GPU, jobs get those; where cores are not allocated this policy is FIFO.
+Synergy's measurements are relative to three cores per GPU (OSDI 2022). CPU jobs get the cores they request. If a node
+has fewer cores per GPU, jobs get that share; if cores are not allocated, this policy is FIFO.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LEVER = "cores"
 
 @dataclass
 class FixedCores:
-    """One episode of the policy. cores: number for each GPU."""
+    """One episode of the policy. cores: number of cores per GPU."""
 
     cores: float = 3.0
 

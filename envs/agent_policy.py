@@ -65,6 +65,8 @@ def AgentPolicy(  # noqa: N802 - reads like a class
     }
     if action not in kinds:
         raise ValueError(unknown("action", action, list(kinds)))
+    if not callable(predict):
+        raise ValueError(f"predict {predict!r}: expected a function of the observation and the mask")
     if validation.choice("mask", mask, get_args(MaskIn)) == "observation":
         predict = partial(_predict_with_mask, predict)
     return kinds[action](predict, **choices)

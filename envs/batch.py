@@ -179,6 +179,8 @@ class Batch(ABC):
     def _legal(self, actions: np.ndarray) -> np.ndarray:
         """Return the actions, with illegal ones replaced by legal ones if allowed; else ValueError."""
         if not isinstance(self.action_space, MaskedDiscrete):
+            if not np.isfinite(actions[~self.over]).all():
+                raise ValueError("actions with NaN or infinity: expected finite numbers")
             return actions
         if actions.dtype.kind not in "iu":
             raise ValueError(f"actions of type {actions.dtype}: expected integers")
@@ -301,7 +303,11 @@ class Batch(ABC):
         """Return a mean JCT over the reference policy's."""
 
     def results(self, e: int) -> pd.DataFrame:
-        """Return the results table of an environment whose jobs have all ended."""
+        """Return the results table of an environment; ValueError before its episode has terminated."""
+        if not self.terminated[e]:
+            raise ValueError(
+                "results are complete when an episode has terminated: step until terminated is True"
+            )
         table: pd.DataFrame = self.windows[self.window[e]].workload.results(self.episode(e))
         return table
 
@@ -404,9 +410,9 @@ def why_illegal(action: int, count: int, *, forgiven: bool = False) -> str:
     what = f"action {action} is illegal now" if inside else f"action {action} does not exist"
     if forgiven:
         return (
-            f"{what}: a legal action replaces it, and so for every further illegal action, without another warning; "
-            "info['illegal'] counts them. Masks of legal actions are info['action_mask'] and action_masks(), "
-            "which MaskablePPO of sb3-contrib calls; illegal='raise' refuses illegal actions"
+            f"{what}: a legal action replaces it, as all later illegal actions, without another warning; "
+            "info['illegal'] counts them. The mask of legal actions is info['action_mask'] or action_masks(), which "
+            "MaskablePPO of sb3-contrib calls; illegal='raise' refuses illegal actions"
         )
     if not inside:
         return f"{what}: choose one of 0 to {count - 1}"

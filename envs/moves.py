@@ -24,7 +24,7 @@ ALL = -1  # in place of an index: all moves of a list
 
 
 class Move(NamedTuple):
-    """A move in words: its kind, its job, the GPUs named and the jobs paused for it."""
+    """A listed move: its kind, its job, the GPUs that the job gets, and the jobs paused for it."""
 
     kind: str
     job: int

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -60,6 +61,7 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(env.observation_space, num_envs)
         self.action_space = batch_space(env.action_space, num_envs)
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
+        self._has_begun = np.zeros(num_envs, bool)
 
     @property
     def window_numbers(self) -> np.ndarray:
@@ -99,10 +101,17 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
                 self._rngs[i], _ = seeding.np_random(int(seed))
             number = window_number(self.env.windows, None if numbers is None else numbers[i], self._rng(i))
             self.batch.begin(i, self.env.windows.index(number))
+            self._has_begun[i] = True
 
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Info]:
-        """Take a step in every environment; ValueError, with nothing changed, if an action is illegal."""
+        """Take a step in every environment.
+
+        ValueError, with nothing changed, if an action is illegal; ResetNeeded before the first reset of an environment.
+        """
         batch = self.batch
+        if not self._has_begun.all():
+            first = int(self._has_begun.argmin())
+            raise ResetNeeded(f"step before the first reset of environment {first}: call reset first")
         shape = (self.num_envs, *self.single_action_space.shape)  # type: ignore[misc]
         if np.shape(actions) != shape:
             raise ValueError(

@@ -251,7 +251,7 @@ def _unknown(word: str, args: Sequence[str], start: Any, presets: Mapping[str, P
         booleans = [flag(each) for each in names(start) if hints(names(start)[each])[each][0] is bool]
         if given := [arg for arg in args if arg.partition("=")[0] in booleans and arg.endswith(f"={word}")]:
             return f"{given[0]}: {given[0].partition('=')[0]} takes no value"
-        return f"unexpected argument {word!r}: write it behind its flag, as in --FLAG {word}; --help lists all flags"
+        return f"unexpected argument {word!r}: write its flag before it, as in --FLAG {word}; --help lists all flags"
     name = written.removeprefix("--").replace("-", "_")
     for preset, each in presets.items():
         if others := [value for value in each.values if name in names(each.usual(value))]:

@@ -1,4 +1,4 @@
-"""Dry run of a policy on the jobs of a snapshot: its actions now as JSON, or its order as `scontrol` commands."""
+"""Print a policy's actions for the jobs of a snapshot as JSON, or its order as `scontrol` commands; execute nothing."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Forecasts of the starts of queued jobs: quantiles over simulated futures of a snapshot.
+"""Forecast the starts of queued jobs: quantiles over simulated futures of a snapshot.
 
 In each future, the run time of a job is sampled from similar finished jobs, given how long it has run and its limit,
 and the later arrivals are those of random days of the history. The policy then schedules all of them. If the history

@@ -39,7 +39,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _score(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="gpu-cluster-gym score",
-        description="Score a policy file: JSON on stdout, lower scores are better.",
+        description="Score a policy file: print a JSON object; lower scores are better.",
     )
     parser.add_argument("file", type=Path, help="Python file that defines `policy`")
     parser.add_argument("--workload", default="quick", help="workload; default: quick")
@@ -48,11 +48,11 @@ def _score(given: Sequence[str]) -> int:
         "--seed",
         type=int,
         default=1,
-        help="seed of the jobs; default: 1. Do not search on 0, the benchmark's",
+        help="seed of the jobs; default: 1. Do not search on seed 0, which the benchmark uses",
     )
     parser.add_argument("--seconds", type=int, default=300, help="time limit, s; default: 300")
     parser.add_argument(
-        "--memory-gib", type=float, default=8.0, help="limit of address space, GiB; default: 8"
+        "--memory-gib", type=float, default=8.0, help="limit on the address space, GiB; default: 8"
     )
     chosen = parser.parse_args(list(given))
     if not chosen.file.is_file():

@@ -11,6 +11,8 @@ from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluation import runner, table
 from gpu_cluster_gym.evaluation.comparison import ESTIMATOR
 from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S, pool
+from gpu_cluster_gym.simulator.choice import flag
+from gpu_cluster_gym.simulator.kernel.cluster.parameters import PARAMETERS, Parameters
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import COLUMNS
 from gpu_cluster_gym.workloads import (
@@ -128,7 +130,7 @@ def trace_used(scenario: Scenario) -> str:
 def _extent(workloads: Sequence["Workload"]) -> str:
     scenario, jobs = workloads[0].scenario, sum(len(load.table) for load in workloads)
     if scenario.full_trace:
-        return f"{jobs:,} jobs as one episode"
+        return f"{_counted(jobs, 'job')} as one episode"
     if scenario.steady_load is not None:
         return f"{_counted(len(workloads), 'steady window')}: {loads(workloads)}"
     low, high = ACCEPTED_RANGE
@@ -217,14 +219,25 @@ def footnotes(
 
 
 def parts_off(scenario: Scenario) -> list[str]:
-    """Return a note on what is not simulated of a log, with the flag that draws it; empty without a log."""
-    if not scenario.trace_file or not (off := [part for part in USUAL if part not in scenario.parts]):
+    """Return notes on what is not simulated of a log, with the flags that draw it; empty without a log."""
+    if not scenario.trace_file:
         return []
+    idle = [
+        f"{flag(each.name)} (requires --physics measured,{each.part})"
+        for each in PARAMETERS
+        if each.part not in (None, *scenario.parts)
+        and getattr(scenario, each.name) != getattr(Parameters, each.name)
+    ]
+    notes = [f"Note: flags without effect: {', '.join(idle)}."] if idle else []
+    if not (off := [part for part in USUAL if part not in scenario.parts]):
+        return notes
     free = " A pause costs nothing." * ("preemption" in off)
     exact = " Policies see true run times." * ("estimates" in off)
     return [
-        f"Note: off, since the log does not hold it or --physics leaves it out: {', '.join(off)}.{free}{exact} "
-        f"--physics measured,{off[0]} draws what {off[0]} needs, --physics standard everything."
+        *notes,
+        f"Note: not simulated, since the log lacks their inputs or --physics omits them: {', '.join(off)}."
+        f"{free}{exact} "
+        f"--physics measured,{off[0]} draws what {off[0]} needs, --physics standard everything.",
     ]
 
 

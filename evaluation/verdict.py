@@ -72,13 +72,13 @@ def why_none(workload: "Workload") -> str:
     """Return the reason for which no verdict on a workload is possible; empty where one is."""
     scenario, table = workload.scenario, workload.table
     if not scenario.trace_file or not scenario.full_trace:
-        return "it needs the full trace of a log (--trace-file, --full-trace)"
+        return "the full trace of a log is required (--trace-file, --full-trace)"
     if changed := _changed(scenario):
         return f"the jobs are not those of the log ({', '.join(changed)})"
     if "logged_start_s" not in table:
         return "the log has no starts"
     if len(table) < MIN_JOBS:
-        return f"the log has {len(table)} jobs, fewer than {MIN_JOBS}"
+        return f"the log has fewer than {MIN_JOBS} jobs ({len(table)})"
     if (wait_s := float(_logged_waits(table).mean())) < MIN_WAIT_S:
         return f"the mean wait in the log is {wait_s:.2g} s, so nothing is to be gained"
     begin, gpus = table["logged_start_s"].to_numpy(float), table["num_gpus"].to_numpy(float)

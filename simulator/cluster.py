@@ -205,8 +205,9 @@ def from_csv(file: Path) -> Cluster:
         cores = tuple(int(row["cores"]) for row in rows)
         types = tuple(row["gpu_type"].strip().lower() for row in rows if "gpu_type" in row)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
+        why = f"no column {error}" if isinstance(error, KeyError) else error
         raise ValueError(
-            f"{file}: expected a row for each node, with numbers in the columns gpus, gpu_memory_gib, cores ({error})"
+            f"{file}: expected a row for each node, with numbers in the columns gpus, gpu_memory_gib, cores ({why})"
         ) from None
     if not gpus or min(gpus) < 0 or sum(gpus) == 0 or min(cores) < 0:
         raise ValueError(f"{file}: expected at least one GPU, and no negative numbers")
@@ -235,7 +236,10 @@ def from_slurm(file: Path) -> Cluster:
             if not {str(each).rstrip("*~#!%$@^-").upper() for each in _states(row)} & {*AWAY}
         ]
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file}: expected the JSON of scontrol show nodes --json ({error!r})") from None
+        why = f"no entry {error}" if isinstance(error, KeyError) else error
+        raise ValueError(
+            f"{file}: expected the JSON of scontrol show nodes --json, or of sinfo --json ({why})"
+        ) from None
     nodes = [each for each in nodes if each[1] > 0]
     if not nodes:
         raise ValueError(

@@ -84,7 +84,10 @@ def read(file: Path) -> History:
         fields |= {name: tuple(fields[name]) for name in ("level", "scale")}
         return History(**fields | {"cells": tuple(map(tuple, fields["cells"]))})
     except (OSError, TypeError, KeyError, ValueError) as error:
-        raise ValueError(f"{file} is not a valid history of finished jobs: {error}") from error
+        why = f"no field {error}" if isinstance(error, KeyError) else error
+        raise ValueError(
+            f"{file}: expected a run-time predictor as written by python -m benchmarks.history --write ({why})"
+        ) from error
 
 
 def profiles(

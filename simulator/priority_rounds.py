@@ -1,10 +1,10 @@
 """GPUs given to jobs in a priority order, in rounds (`simulator.kernel.rounds.priority`).
 
 A policy returns the order of the jobs and the number of GPUs of each. A running job keeps its GPUs unless a job before
-it needs them. A queued job starts where the scenario's rule places it on free GPUs; otherwise it waits for GPUs of a
-node that pauses in flight will free; otherwise the fewest jobs that come after it are paused, the last in order of
-equally many. GPUs that are being freed for a job are reserved for it. CPU jobs start where they fit; no job is paused
-for them.
+it needs them. A queued job starts where the scenario's rule places it on free GPUs. If it does not fit, it waits for a
+node whose GPUs will be freed by pauses in progress. If there is none, the smallest number of later jobs is paused, and
+among equally small sets the one that comes last in the order. GPUs that are being freed for a job are reserved for it.
+CPU jobs start where they fit; no job is paused for them.
 """
 
 from collections.abc import Callable

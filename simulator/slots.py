@@ -37,7 +37,7 @@ class Slots:
         """
         if queue_slots < 1 or running_slots < 0:
             raise ValueError(
-                f"expected at least 1 queue slot and 0 running slots, not {queue_slots} and {running_slots}"
+                f"queue_slots {queue_slots}, running_slots {running_slots}: expected at least 1 and at least 0"
             )
         self.queue = np.full(queue_slots, -1, np.int64)
         self.running = np.full(running_slots, -1, np.int64)
@@ -105,7 +105,7 @@ class Slots:
     def choose(self, job: int) -> list[Action]:
         """Choose a queued job to start by displacing others, or its next victim.
 
-        Return the pauses and the start once the victims are enough, else no moves.
+        Return the pauses and the start once the chosen victims suffice, otherwise an empty list.
         """
         starter = job if self.starter < 0 else self.starter
         victims = np.zeros(len(self.running), np.int64)

@@ -46,11 +46,11 @@ SCAN = 32
 REASONS = {
     1: "it is not queued",
     2: "it was paused at this very instant",
-    3: "the placement has another number of GPUs than it asks for, or is None because it does not fit",
+    3: "its placement is None, since it does not fit, or has another number of GPUs than it requests",
     4: "a GPU of the placement is neither free, nor about to be freed, nor open to one more job",
-    5: "a GPU of the placement is too small for it",
+    5: "a GPU of the placement has too little memory for it",
     6: "the placement names a GPU twice",
-    7: "it gets no GPU, and the placement names no node of the cluster that is open",
+    7: "a placement without GPUs must name an open node of the cluster",
     8: "the requested cores are not available",
     9: "it cannot run with this number of workers and servers on this number of GPUs",
     10: "it is a CPU job, or is not running",
@@ -123,7 +123,7 @@ class Source:
         self._instant, self._arrived = self.state.number("instant"), self.state.number("num_arrived")
         self._done, self._total = self.state.number("num_done"), self.state.number("num_jobs")
         self._list = np.empty(len(jobs), np.int64)
-        self.moves: list[Action] = []  # left of a ranking's pass, the next one last
+        self.moves: list[Action] = []  # remaining actions of a ranking's pass, the next one last
         self.moves_at = -1  # instant of that pass
         self.rule: object = None  # the policy that asks the rule over moves step by step
         self.rule_memory = np.empty(0)  # and its memory
@@ -310,7 +310,7 @@ class Source:
                 reason = (
                     "it is not running"
                     if phase[job] != RUNNING
-                    else "too few, too many, or not free on its nodes"
+                    else "they are too few, too many, or not free on its nodes"
                 )
                 return None if legal else f"job {job} cannot have {cores} cores: {reason}"
             case Resize(job):
@@ -326,7 +326,9 @@ class Source:
         if wait.seconds is not None and not wait.seconds > 0:
             return f"waiting for {wait.seconds} s is illegal: expected a positive number, or None for the next event"
         stuck = self.nothing_pending and len(self.startable)
-        return "waiting is illegal: no event is pending, and a job could start" if stuck else None
+        return (
+            "waiting is illegal: no event is pending, and a job could start, so start one" if stuck else None
+        )
 
     def wait(self, seconds: float | None) -> bool:
         """Wait until the next event, or for `seconds` if that is sooner; return whether that is legal."""

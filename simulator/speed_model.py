@@ -1,26 +1,23 @@
 """Model of the time of an iteration by shape, fitted to profiles of a few shapes: that of AITurbo and Optimus.
 
-With w workers, p parameter servers, and z 1 where the workers have CPU cores instead of GPUs, an iteration takes
+With w workers, p parameter servers, and z = 1 if the workers have CPU cores instead of GPUs, an iteration takes
 
     T = th0 / w + th1 + th2 * w / p + th3 * w + th4 * p + z * (th5 / w + th6)
 
-seconds: computing, whose batch is divided among the workers, and its fixed part; exchange with the servers; overhead of
-each worker and each server; and the additional time of computing without GPUs. No th is negative, so no iteration takes
-less than 0 s, none is faster on CPU cores, and computing is never slower with one more worker. (With the coefficients
-that the authors' laboratory published, T is at or below 0 for many shapes of 11 of its 14 models.) The form is
-Optimus'; the terms for CPU workers are our choice, in place of a curve of efficiency by cores: theirs always have 5.
+seconds. The terms are, in this order: computing, with the batch divided among the workers; its fixed part; exchange
+with the servers; overhead per worker; overhead per server; and the additional time of computing without GPUs. No th is
+negative, so no iteration takes less than 0 s or is faster on CPU cores, and one more worker never slows down computing.
+(With the coefficients that the authors' laboratory published, T is at or below 0 for many shapes of 11 of its 14
+models.) The form is Optimus'; the terms for CPU workers are our choice, in place of a curve of efficiency by cores:
+theirs always have 5.
 """
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import nnls
 
 from gpu_cluster_gym.simulator.measurements import profiled
-
-if TYPE_CHECKING:
-    pass
 
 NUM_TERMS = 7
 WORKERS, SERVERS, ON_CPU, SECONDS = range(4)  # columns of a profile

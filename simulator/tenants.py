@@ -53,10 +53,10 @@ class Tenants:
         if (wide := self.too_wide(num_gpus)).any():
             job = int(np.flatnonzero(wide)[0])
             tenant = self.of_job[job]
-            first = f"job {job} of tenant {self.names[tenant]!r}, requests {num_gpus[job]} GPUs"
+            first = f"job {job} of tenant {self.names[tenant]!r} (GPUs: {num_gpus[job]:,})"
             raise ValueError(
-                f"{wide.sum():,} jobs request more GPUs than their tenant's quota and could never start; the first, "
-                f"{first}, but its quota is {self.quotas[tenant]}: raise the quotas, let tenants borrow (--borrowing "
+                f"jobs that request more GPUs than their tenant's quota, and could never start: {wide.sum():,}, first "
+                f"{first}, whose quota is {self.quotas[tenant]}: raise the quotas, let tenants borrow (--borrowing "
                 "idle), or drop such jobs (--drop-too-large)"
             )
 

@@ -1,4 +1,4 @@
-"""Download of public traces from their official archives: resumed, checked, and extracted into a folder.
+"""Download a public trace from its official archive or resume the download, check it, and extract it into a folder.
 
 An archive is extracted beside its folder and renamed into place once it is complete. Only regular files inside the
 folder are extracted, up to a limit of bytes.
@@ -90,7 +90,7 @@ def fetch(trace: Trace, folder: Path, say: Say) -> None:
     say: takes lines of progress.
     """
     if folder.exists():
-        raise FetchError(f"{folder} exists: remove it, or name another folder by --out")
+        raise FetchError(f"{folder} exists: remove it, or name another folder with --out")
     parts = folder.with_name(f".{folder.name}.parts")
     parts.mkdir(parents=True, exist_ok=True)
     files = [download(each, parts / PurePosixPath(each.url).name, say) for each in trace.archives]
@@ -205,7 +205,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
     try:
         if chosen.name not in TRACES:
-            raise FetchError(unknown("trace", chosen.name, TRACES))
+            raise FetchError(unknown("downloadable trace", chosen.name, TRACES))
         trace, folder = TRACES[chosen.name], chosen.out or Path(chosen.name)
         say(f"{chosen.name}: {trace.licence}; source: {trace.source}")
         fetch(trace, folder, say)

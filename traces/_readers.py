@@ -54,6 +54,9 @@ def read(name: str | None, file: File, options: Options) -> pd.DataFrame:
 def _refuse_foreign(file: File, head: Head) -> None:
     """Raise TraceError where a file looks like something that no reader reads."""
     begin = head.text[:2000]
+    if begin.lstrip()[:1] == "{":
+        known = "the output of squeue --json (forecast, decide), or Kueue's workloads (kubectl -o json)"
+        raise TraceError(file, 1, None, "JSON of an unknown format", known)
     for mark, what, remedy in FOREIGN:
         if mark in begin or mark in begin.casefold():
             raise TraceError(file, 1, None, f"what looks like {what}", remedy)

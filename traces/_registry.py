@@ -58,7 +58,7 @@ def provider(package: str, name: str, what: str) -> Any:
         return found[name].load()
     except (ImportError, AttributeError) as error:
         raise ValueError(
-            f"{what} {name!r}: entry point {found[name].value!r} cannot be loaded ({error})"
+            f"{what} {name!r}: entry point {found[name].value!r} cannot be loaded ({error}): reinstall its package"
         ) from error
 
 

@@ -78,7 +78,7 @@ def snapshot(
         found = _squeue.Queue({}, {})
         now_s = _latest(table) if at is None else _moment(at, table, file, time_zone)
     if "logged_start_s" not in table:
-        raise TraceError(file, None, None, "no starts of jobs", "a log with the starts of running jobs")
+        raise TraceError(file, None, None, "no starts of jobs", "the column logged_start_s, for running jobs")
     return replace(cut(table, now_s, file), held=found.held, priority=found.priority)
 
 

@@ -83,8 +83,8 @@ def check(
         checked.attrs["notes"].append(f"columns ignored, unknown to the job table: {', '.join(ignored)}")
     if formulas := sum(_formulas(cells) for cells in columns.values()):
         checked.attrs["notes"].append(
-            f"{formulas:,} cells begin like a formula of a spreadsheet (= + - @) and are written to jobs.csv "
-            "unchanged: import that file as text"
+            "cells that begin like a formula of a spreadsheet (= + - @), written to jobs.csv unchanged: "
+            f"{formulas:,}; import that file as text"
         )
     if not np.array_equal(order, np.arange(len(order))):
         early = int(np.sum(np.diff(columns["submit_s"]) < 0))

@@ -155,7 +155,7 @@ def refuse_ineffective(scenario: Scenario, fields: Mapping[str, Any]) -> None:
     fields: those that override the scenario's.
     """
     if fields.get("borrowing", "none") != "none" and scenario.quotas is None:
-        expected = f"quotas beside it, such as quotas {PROPORTIONAL}, or none"
+        expected = f"none, or quotas as well, such as quotas {PROPORTIONAL}"
         raise ChoiceError([Wrong("borrowing", scenario.borrowing, expected)])
     parts = parts_of(scenario.physics_name)
     if MEASURED in parts:  # these depend on the log

@@ -193,8 +193,10 @@ class Rules:
     max_duration: float | None = choice(None, above=0)
     """Cap on run times, s."""
     shift: str | None = choice(None, expected=shift_expected)
-    """Distribution shift of the same windows: load=1.25 (arrival rate), bunches=8, run_times=2, pauses=0.4,
-    estimates=0.5 (additional error), true_run_times, other_contention, wider_nodes."""
+    """Distribution shift of the same windows. Factors: load=1.25 (arrival rate), run_times=2 (run times and gaps),
+    pauses=0.4 (pauses and loads). bunches=8: arrivals in groups of eight; estimates=0.5: deviation of an additional
+    log error; true_run_times: instead of estimates; other_contention: the other --contention-form; wider_nodes: half as
+    many nodes, twice as wide."""
     tick: float = choice(300.0, least=0)
     """Period of scheduling passes between events while jobs are queued, s; 0: at events only."""
     deadline_slack: float = choice(0.0, least=0)

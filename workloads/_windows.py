@@ -115,9 +115,11 @@ def _too_few(found: int, scenario: Scenario, split: Split | WholeLog, count: int
         jobs = max(0, end - begin)
         part += f" ({jobs:,} {'job' if jobs == 1 else 'jobs'}{after})"
         remedies += ["all parts if nothing was tuned on the log (--split all)"] * (split == "test")
+    if split not in ("train", "validation"):  # training requires windows
+        remedies += ["the full trace (--full-trace)"]
     return (
         f"only {found} of {count} windows of {scenario.jobs} jobs{wanted} were found in the {part}: "
-        f"ask for {', '.join(remedies)}, or the full trace (--full-trace)"
+        f"ask for {', '.join(remedies[:-1])}, or {remedies[-1]}"
     )
 
 

@@ -47,9 +47,7 @@ def parser() -> argparse.ArgumentParser:
         "--policy", nargs="+", default=(), help="policies to draw, in this order; default: all"
     )
     found.add_argument("--window", type=int, help="window of timeline and gantt; default: the first")
-    found.add_argument(
-        "--picture", nargs="+", choices=figures.PICTURES, help="pictures to draw; default: all"
-    )
+    found.add_argument("--picture", nargs="+", choices=figures.PICTURES, help="figures to draw; default: all")
     found.add_argument(
         "--table",
         nargs="+",
@@ -78,7 +76,7 @@ def draw(folder: Path, chosen: argparse.Namespace) -> None:
     run = run_tables.read(folder, chosen.policy)
     if chosen.window is not None and chosen.window not in run.windows:
         raise ValueError(
-            f"{folder} has no window {chosen.window}; choose from {', '.join(map(str, run.windows))}"
+            f"{folder} has no window {chosen.window}: expected one of {', '.join(map(str, run.windows))}"
         )
     drawable = [name for name in figures.PICTURES if run.recorded or name not in figures.NEED_RECORD]
     wanted = chosen.picture or ([] if chosen.table else drawable)

@@ -106,7 +106,7 @@ def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
     few = ("--cluster", "4x8", "--jobs", "30", "--windows", "2", "--all-windows")
     assert evaluate.main(["--policy", "ppo", *few, "--out", str(tmp_path / "other")]) == 0
     out = capsys.readouterr().out
-    assert "ppo: the general agent, since this scenario is no named workload" in out
+    assert "ppo: the general agent, since this scenario is not a named workload" in out
     assert re.search(r"^ppo +[\d,]+ ", out, re.MULTILINE)
     shipped.rename(shipped.with_name("quick"))
     assert pretrained.shipped_for("quick").folder.name == "quick"

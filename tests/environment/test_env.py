@@ -265,6 +265,12 @@ def test_a_step_before_the_first_reset_or_with_part_of_an_action_is_refused(wind
     env.reset(options={"window": 0})
     with pytest.raises(ValueError, match="actions of type float64: expected integers"):
         env.step(0.5)
+    with pytest.raises(ValueError, match="results are complete when an episode has terminated"):
+        env.results()
+    steer = gymnasium.make("GPUCluster-v2", scenario=windows, action="steer", count=1).unwrapped
+    steer.reset(seed=0)
+    with pytest.raises(ValueError, match="actions with NaN or infinity: expected finite numbers"):
+        steer.step(np.full(steer.action_space.shape, np.nan))
 
 
 def test_the_mask_is_in_the_info(tmp_path: Path) -> None:

@@ -187,6 +187,18 @@ def test_it_is_made_by_name(scenario: dict[str, Any]) -> None:
     assert info["action_mask"].shape == (2, CHOICES["queue_slots"] + 1)
 
 
+def test_a_step_before_the_first_reset_of_every_environment_is_refused(scenario: dict[str, Any]) -> None:
+    envs = make_vec(2, scenario, count=2)
+    actions = np.zeros(2, np.int64)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="reset of environment 0: call reset first"):
+        envs.step(actions)
+    envs.reset(options={"reset_mask": np.array([True, False])})
+    with pytest.raises(gymnasium.error.ResetNeeded, match="reset of environment 1: call reset first"):
+        envs.step(actions)
+    envs.reset()
+    envs.step(envs.action_masks().argmax(axis=1))
+
+
 def test_windows_can_be_named(scenario: dict[str, Any]) -> None:
     many = batch(scenario)
     assert many.reset(options={"window": 2})[1]["window"].tolist() == [2] * COUNT

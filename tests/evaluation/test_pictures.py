@@ -149,7 +149,7 @@ def test_the_same_run_gives_the_same_files(folder: Path, tmp_path: Path) -> None
     ("more", "said"),
     [
         (("--policy", "srft"), "did you mean 'srtf'"),
-        (("--window", "7"), "has no window 7; choose from 0"),
+        (("--window", "7"), "has no window 7: expected one of 0"),
     ],
 )
 def test_unknown_policies_and_windows_are_refused(

@@ -167,7 +167,7 @@ def test_a_simulator_far_from_the_log_gives_no_verdict() -> None:
     ("changes", "flags", "why"),
     [
         (lambda table: table.drop(columns="logged_start_s"), (), "the log has no starts"),
-        (lambda table: table.head(20), (), "the log has 20 jobs, fewer than 50"),
+        (lambda table: table.head(20), (), "the log has fewer than 50 jobs (20)"),
         (
             lambda table: table.assign(logged_start_s=table["submit_s"]),
             ("--cluster", "60x4"),
@@ -206,4 +206,4 @@ def test_the_recorded_schedule_is_a_row_with_the_waits_of_the_log(
 def test_recorded_needs_a_full_log_with_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = ("--workload", "xonar_mix", "--windows", "1")
     assert evaluate.main(["--policy", "recorded", *few, "--out", str(tmp_path / "out")]) == 2
-    assert "--policy recorded: it needs the full trace of a log" in capsys.readouterr().err
+    assert "--policy recorded: the full trace of a log is required" in capsys.readouterr().err

@@ -13,12 +13,12 @@ TESTS = {
     "Journals": "commands/test_results_as_they_come::test_a_journal_unpickles_nothing",
     "Compiled code": "simulator/test_kernel_cache::test_a_temporary_folder_that_others_can_write_to_is_refused",
     "read beyond the end": f"{OUT_OF_REACH}::test_memory_around_what_is_shown_holds_nothing_hidden",
-    "write into a shown array": f"{OUT_OF_REACH}::test_what_is_written_through_the_view_changes_nothing",
-    "ask `view.next_move`": f"{OUT_OF_REACH}::test_no_ranking_gets_the_truth_by_what_it_says",
-    "make windows": f"{OUT_OF_REACH}::test_jobs_are_not_made_while_a_policy_is_asked",
+    "write into an array of the view": f"{OUT_OF_REACH}::test_what_is_written_through_the_view_changes_nothing",
+    "call `view.next_move`": f"{OUT_OF_REACH}::test_no_ranking_gets_the_truth_by_what_it_says",
+    "create windows": f"{OUT_OF_REACH}::test_jobs_are_not_made_while_a_policy_is_asked",
     "write into the jobs": f"{OUT_OF_REACH}::test_a_result_is_refused_if_what_must_stay_has_changed",
     "make jobs complete faster": f"{CHEATS}::test_a_completion_faster_than_physics_allows_ends_the_run",
-    "act on what nobody can know": "evaluation/test_audit::test_a_planted_leak_is_found",
+    "act on information about the future": "evaluation/test_audit::test_a_planted_leak_is_found",
 }
 """The test of each promise, by the beginning of its line."""
 

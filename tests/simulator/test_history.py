@@ -231,5 +231,5 @@ def test_an_unknown_or_invalid_history_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown run-time predictor 'nosuch'"):
         full_trace(Scenario(**tiny.scenario(tmp_path), run_time_predictor="nosuch")).episode()
     (tmp_path / "bad.txt").write_text("{}")
-    with pytest.raises(ValueError, match="is not a valid history of finished jobs"):
+    with pytest.raises(ValueError, match=r"bad.txt: expected a run-time predictor .*no field 'level'"):
         read(tmp_path / "bad.txt")

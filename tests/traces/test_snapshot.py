@@ -136,6 +136,14 @@ def squeue(folder: Path, *jobs: dict[str, Any], **fields: Any) -> Path:
     return slurm_queue.squeue(folder / "squeue.json", *jobs, **fields)
 
 
+def test_other_json_is_refused_as_such(tmp_path: Path) -> None:
+    (tmp_path / "jobs.json").write_text('{"jobs": []}')
+    with pytest.raises(
+        TraceError, match="found JSON of an unknown format, expected the output of squeue --json"
+    ):
+        snapshot(tmp_path / "jobs.json")
+
+
 def test_squeue_tells_places_limits_and_priorities(tmp_path: Path) -> None:
     pending = job(2, "PENDING", start_time=1_700_009_999, nice=number(5), priority=95)
     found = snapshot(squeue(tmp_path, RUNS, pending, last_update=number(1_700_000_200)))

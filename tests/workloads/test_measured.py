@@ -8,6 +8,7 @@ import pytest
 
 import gpu_cluster_gym.envs  # noqa: F401
 from gpu_cluster_gym import evaluate, traces, train_agent
+from gpu_cluster_gym.evaluation.table_notes import parts_off
 from gpu_cluster_gym.workloads import Scenario, full_trace, make_scenario, named, with_physics
 from tests.cases.bad_logs import HELIOS_HEADER, HELIOS_JOB, SLURM_HEADER, SLURM_JOB
 
@@ -80,6 +81,13 @@ def test_nothing_that_is_simulated_was_drawn(tmp_path: Path) -> None:
     assert not work.jobs["gpu_memory_gib"].any()
 
 
+def test_a_parameter_of_a_part_that_the_log_lacks_is_noted(tmp_path: Path) -> None:
+    fields = {"trace_file": log(tmp_path), "node_mtbf_h": 5.0}
+    noted = "Note: flags without effect: --node-mtbf-h (requires --physics measured,failures)."
+    assert noted in parts_off(make_scenario(fields=fields))
+    assert noted not in parts_off(make_scenario(fields=fields | {"physics": "measured,failures"}))
+
+
 def test_what_is_off_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out")
     args = [
@@ -96,7 +104,7 @@ def test_what_is_off_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert evaluate.main(args) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert (
-        "off, since the log does not hold it or --physics leaves it out: memory, preemption, estimates"
+        "not simulated, since the log lacks their inputs or --physics omits them: memory, preemption, estimates"
         in printed
     )
     assert "A pause costs nothing. Policies see true run times." in printed
