@@ -21,6 +21,7 @@ from scipy.special import ndtr, ndtri
 
 from gpu_cluster_gym.evaluation import command, decide, table
 from gpu_cluster_gym.evaluation.describe import duration
+from gpu_cluster_gym.simulator.cluster import cluster as cluster_of
 from gpu_cluster_gym.simulator.episode import Episode, run, set_up
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import cut, stream
@@ -378,14 +379,16 @@ def backtest(
 ) -> list[PastForecast]:
     """Return forecasts at past times of a log, at equal distances over its later part, with the actual waits.
 
-    Times without queued jobs, or with a queued job that has not started until now, are left out.
+    Times without queued jobs, with a queued job that has not started until now, or at which jobs held more GPUs than
+    the cluster has now, are left out.
 
     table: a job table with starts; NaN for jobs that have not started, and for unknown run times.
     now_s: the present.
     held: known nodes and GPUs of jobs by id, as in a snapshot.
     done: called with 1 after each time.
     """
-    start_s = table["logged_start_s"]
+    start_s, most = table["logged_start_s"], cluster_of(scenario.cluster_name).num_gpus
+    end = start_s + table["duration_s"].fillna(np.inf)
     begin_s = float(table["submit_s"].min())
     waits = table["submit_s"][start_s.isna()]
     end_s = min(now_s, float(waits.min()) if len(waits) else np.inf)
@@ -393,7 +396,8 @@ def backtest(
     found = []
     for at in np.linspace(begin_s + WARM_UP_SHARE * (end_s - begin_s), end_s, times, endpoint=False):
         queued = table[(table["submit_s"] <= at) & (start_s > at) & (table["num_gpus"] > 0)]
-        if len(queued):
+        held_gpus = table["num_gpus"][(start_s <= at) & (end > at)].sum()
+        if len(queued) and held_gpus <= most:
             now = present(replace(cut(table, float(at)), held=dict(held or {})), scenario)
             guess = forecast(now, policy, futures=futures)
             ids = now.table["job_id"].to_numpy()[guess.jobs]
@@ -481,7 +485,8 @@ def _calibration(
     if len(found) < MIN_PAST_TIMES:
         return (
             None,
-            f"jobs were queued at {len(found)} of {chosen.calibrate} past times, fewer than {MIN_PAST_TIMES}",
+            f"{len(found)} of {chosen.calibrate} past times can be compared, fewer than {MIN_PAST_TIMES}: jobs must "
+            f"have queued, on no more GPUs than {now.cluster.name} has",
         )
     by = calibrated(found)
     if max(by.low, by.high) > MAX_FACTOR:
