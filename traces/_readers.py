@@ -53,6 +53,12 @@ def read(name: str | None, file: File, options: Options) -> pd.DataFrame:
 
 def _refuse_foreign(file: File, head: Head) -> None:
     """Raise TraceError where a file looks like something that no reader reads."""
+    if head.text.lstrip()[:1] in ("{", "["):
+        expected = (
+            "a log of jobs, such as sacct --parsable2 prints (forecast and decide read squeue --json, "
+            "and --cluster reads scontrol show nodes --json)"
+        )
+        raise TraceError(file, 1, None, "what looks like JSON", expected)
     begin = head.text[:2000]
     for mark, what, remedy in FOREIGN:
         if mark in begin or mark in begin.casefold():
