@@ -48,6 +48,7 @@ def text(run: Run) -> str:
         "TITLE": escape(found.title),
         "HEADING": _paragraphs([found.more, *run.provenance.get("heading", [])], "small"),
         "VERDICT": _verdict(found, run),
+        "LOG": _log(run),
         "REPLAY": escape(REPLAY_NOTE),
         "UNREPLAYED": _paragraphs(_unreplayed(run, windows), ""),
         "TIMELINE": _timeline_note(),
@@ -125,6 +126,12 @@ def _verdict(found: Finding, run: Run) -> str:
     )
 
 
+def _log(run: Run) -> str:
+    """Return the verdict on the log that was replayed, or nothing for other jobs."""
+    lines = run.provenance.get("verdict", [])
+    return f"<h2>Verdict on this log</h2>{_paragraphs(lines, '')}" if lines else ""
+
+
 REPLAY_NOTE = (
     "Two policies on the same jobs. Move the slider or press Play; select a job in the grid, the queue, the chart or "
     "the list for its life. Drag across a chart over time, or zoom, for a part of the time."
@@ -163,14 +170,18 @@ def _data(run: Run, found: Finding, windows: Sequence[int]) -> dict[str, Any]:
     }
     if windows:
         node_gpus = run.node_gpus
-        largest = max(len(run.segments[name].groupby(["window", "job_id"])) for name in run.policies)
-        other = next((name for name in run.policies if name != run.reference), run.reference)
+        largest = max(len(each.groupby(["window", "job_id"])) for each in run.segments.values())
+        other = next((name for name in run.segments if name != run.reference), run.reference)
         data |= {
             "gpus": len(run.node_of_gpu),
             "nodes": node_gpus,
             "nodeFirst": np.cumsum([0, *node_gpus[:-1]]).tolist(),
             "jobColours": job_colours(min(largest, MAX_COLOURS)),
-            "pair": [run.reference, found.policy if found.policy != run.reference else other],
+            "recorded": [*run.segments],
+            "pair": [
+                run.reference,
+                found.policy if found.policy in {*run.segments} - {run.reference} else other,
+            ],
         }
     return data
 
@@ -217,7 +228,7 @@ def _shares(run: Run, windows: Sequence[int]) -> str:
     if not left:
         return ""
     parts = []
-    for policy in run.policies[:SHARES_SHOWN]:
+    for policy in [*run.segments][:SHARES_SHOWN]:
         found = run_tables.shares(run, run_tables.window_rows(run.segments[policy], left[0]), left[0])
         title = f"{policy}: share of GPUs allocated, a row per {found.row}"
         parts.append(f"<div><h3>{escape(title)}</h3>{_shares_svg(found)}</div>")
