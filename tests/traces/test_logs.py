@@ -272,6 +272,20 @@ def test_an_hour_that_the_clock_shows_twice_is_read_in_order(tmp_path: Path) -> 
     assert noted(table, "clock showed twice") == 3  # submission, eligibility and start
 
 
+def test_a_start_in_an_hour_shown_twice_is_read_by_the_run_time(tmp_path: Path) -> None:
+    """From 02:10 to 03:10 in Berlin are two hours, or the logged one from the second 02:10."""
+    job = (
+        SLURM_JOB.replace("2024-03-01T01:00:00", "2024-10-27T01:00:00")
+        .replace("2024-03-01T01:10:00", "2024-10-27T02:10:00")
+        .replace("2024-03-01T02:10:00", "2024-10-27T03:10:00")
+    )
+    table = slurm(tmp_path, job, time_zone="Europe/Berlin")
+    assert table[["logged_start_s", "duration_s"]].to_numpy().tolist() == [[7800, 3600]]
+    assert noted(table, "read as the second by the run time") == 1
+    first = slurm(tmp_path, job.replace("|3600|", "|7200|"), time_zone="Europe/Berlin")
+    assert first[["logged_start_s", "duration_s"]].to_numpy().tolist() == [[4200, 7200]]
+
+
 # The Standard Workload Format
 
 
