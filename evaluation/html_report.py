@@ -20,7 +20,7 @@ from gpu_cluster_gym.evaluation.comparison import compare
 from gpu_cluster_gym.evaluation.metrics import pool
 from gpu_cluster_gym.evaluation.plot import run_tables, style
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, read
-from gpu_cluster_gym.evaluation.run_folder import TENANTS
+from gpu_cluster_gym.evaluation.run_folder import RECORDED, TENANTS
 from gpu_cluster_gym.evaluation.runner import BOUND, is_oracle
 from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS, READING
 
@@ -89,7 +89,7 @@ def finding(run: Run) -> Finding:
     """Return the finding of a run: the policy asked for, or the best of several, against the reference."""
     reference = run.reference
     others = [
-        name for name in run.policies if name != reference and name not in FLOORS and not is_oracle(name)
+        name for name in run.policies if name not in (reference, RECORDED, *FLOORS) and not is_oracle(name)
     ]
     asked = [name for name in run.choices.get("policy", ()) if name in others]
     candidates = asked or others
@@ -106,6 +106,7 @@ def finding(run: Run) -> Finding:
         title = f"{best}: mean JCT not clearly different from {reference}'s"
     else:
         title = f"{best}: mean JCT {percent} % {'below' if each.ratio < 1 else 'above'} {reference}'s"
+    title += " in simulation" if run.provenance.get("verdict") else ""
     most = f", the lowest of {len(candidates)} policies beside {reference}" if len(candidates) > 1 else ""
     few = f"; intervals are too narrow below {FULL_WINDOWS} windows" if 1 < count < FULL_WINDOWS else ""
     return Finding(title, f"Job completion time (JCT) over {over}{most}{few}.", best)
@@ -204,9 +205,9 @@ def _ratio(policy: str, run: Run) -> dict[str, Any]:
     each = run.ratios[policy]
     known = len(run.windows) > 1 and policy != run.reference
     limits = (
-        {"low": round(each.low, 4), "high": round(each.high, 4)} if known else {"low": None, "high": None}
+        {"low": round(each.low, 6), "high": round(each.high, 6)} if known else {"low": None, "high": None}
     )
-    return {"policy": policy, "ratio": round(each.ratio, 4), **limits}
+    return {"policy": policy, "ratio": round(each.ratio, 6), **limits}
 
 
 def _curve(jobs: pd.DataFrame, column: str) -> list[list[float]]:

@@ -1,5 +1,6 @@
 """A verdict on a log knows its error, and refuses what lies below it."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -226,15 +227,16 @@ def test_the_recorded_schedule_is_a_row_with_the_waits_of_the_log(
 
 
 def test_the_report_has_the_verdict_and_replays_all_but_the_recorded_schedule(tmp_path: Path) -> None:
-    file = logged(tmp_path, "fifo_strict", lambda wait_s: wait_s + wait_s.mean())
+    file = logged(tmp_path, "easy", lambda wait_s: wait_s + wait_s.mean())
     out = tmp_path / "out"
     args = ["--trace-file", file, "--cluster", CLUSTER, "--full-trace", "--report", "--out", str(out)]
-    assert evaluate.main([*args, "--policy", "easy", "recorded"]) == 0
+    assert evaluate.main([*args, "--policy", "easy", "sjf", "recorded"]) == 0
     text = (out / "report.html").read_text(encoding="utf-8")
+    assert re.search(r"<h1>sjf: mean JCT \d+ % \w+ easy&#x27;s in simulation</h1>", text)
     assert "<h2>Verdict on this log</h2>" in text
-    assert "No verdict on easy: the simulator&#x27;s own error on this log is 50 %" in text
+    assert "No verdict on sjf: the simulator&#x27;s own error on this log is 50 %" in text
     assert "Schedules were not recorded" not in text
-    assert '"recorded":["easy"]' in text
+    assert '"recorded":["easy","sjf"]' in text
     assert '"policy":"recorded"' in text  # a row of the chart of ratios
 
 
