@@ -196,6 +196,8 @@ def print_what_if(evaluation: Evaluation) -> None:
         raise ValueError(
             "--what-if requires --policy and --full-trace, since it averages the waits of all jobs"
         )
+    if evaluation.out or evaluation.records:
+        raise ValueError("--what-if only prints a table: drop --out, --record, --report and --perfetto")
     policies = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
     nodes = what_if.nodes_of(str(evaluation.what_if))
     with progress("simulating", len(policies) * len(nodes)) as moved:

@@ -50,17 +50,23 @@ def nodes_of(text: str) -> list[int]:
     return [int(each) for each in np.unique(spread)]
 
 
+def of_each(scenario: "Scenario") -> str:
+    """Return the form of each node, like x8; ValueError for a cluster with different nodes."""
+    if not (alike := _UNIFORM.fullmatch(scenario.cluster_name)):
+        raise ValueError(
+            f"--what-if requires a cluster of identical nodes, such as 8x8, not {scenario.cluster_name}"
+        )
+    return alike[1]
+
+
 def waits(scenario: "Scenario", make: "Maker", nodes: Sequence[int]) -> Iterator[Size]:
     """Yield the mean wait of a policy on the scenario's cluster with each number of nodes.
 
     ValueError for a cluster with different nodes, or on which some job cannot run.
     """
-    if not (alike := _UNIFORM.fullmatch(scenario.cluster_name)):
-        raise ValueError(
-            f"--what-if requires a cluster of identical nodes, such as 8x8, not {scenario.cluster_name}"
-        )
+    alike = of_each(scenario)
     for number in nodes:
-        work = full_trace(replace(scenario, cluster=f"{number}{alike[1]}"))
+        work = full_trace(replace(scenario, cluster=f"{number}{alike}"))
         found = runner.simulate({"policy": make}, [work])["policy"]
         yield Size(number, work.cluster.num_gpus, *interval_of_mean(found))
 
@@ -80,6 +86,7 @@ def lines(
     name: str, scenario: "Scenario", make: "Maker", nodes: Sequence[int], done: Callable[[int], None]
 ) -> Iterator[str]:
     """Yield a line for each size, and one on the knee. done: advances a progress bar."""
+    of_each(scenario)  # an error comes before the headings
     yield f"{name}, mean wait by the number of nodes, with its 95 % interval over days"
     yield f"{'nodes':>8}{'GPUs':>8}{'mean wait':>12}{'from':>12}{'to':>12}"
     found = []

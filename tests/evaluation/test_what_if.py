@@ -62,11 +62,15 @@ def test_the_command_prints_a_line_for_each_size(tmp_path: Path, capsys: pytest.
         (("--what-if", "nodes=9..8"), "a range of nodes like nodes=8..24"),
         (("--what-if", "nodes=1..2"), "requires --policy and --full-trace"),
         (("--what-if", "nodes=1..2", "--full-trace", "--cluster", "philly"), "identical nodes"),
+        (("--what-if", "nodes=1..2", "--full-trace", "--out", "here"), "only prints a table: drop --out"),
+        (("--what-if", "nodes=1..2", "--full-trace", "--report"), "only prints a table: drop --out"),
     ],
 )
 def test_a_wrong_range_is_one_sentence(
     flags: tuple[str, ...], word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluate.main(["--policy", "fifo", "--trace-file", four(tmp_path), *flags]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    out, said = capsys.readouterr()
+    (line,) = said.splitlines()
     assert word in line
+    assert out == ""
