@@ -112,6 +112,7 @@ def present(snapshot: Snapshot, scenario: Scenario, *, history: pd.DataFrame | N
     machines = cluster_of(scenario.cluster_name)
     history = snapshot.history if history is None else history
     now, notes = snapshot.present, list(snapshot.notes)
+    notes += [machines.left_out] if machines.left_out else []
     now, held, about = _on_nodes(now, snapshot.held, machines)
     notes += about
     now, gone = _that_fit(now, machines, now["logged_start_s"].notna())

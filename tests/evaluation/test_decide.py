@@ -139,9 +139,12 @@ def test_nodes_of_slurm_keep_their_names(tmp_path: Path, capsys: pytest.CaptureF
     machines = cluster(str(file))
     assert machines.node_names == ("gpu02", "gpu01")
     assert machines.node_gpus == (4, 8)
+    left_out = "nodes of nodes.json left out, down or drained then (8 GPUs): 1"
+    assert machines.left_out == left_out
     found = json.loads(decided(tmp_path, capsys, "--cluster", str(file)))
     assert found["actions"][0]["job_id"] == "wide"
     assert found["actions"][0]["places"] == [{"node": "gpu01", "gpus": list(range(8))}]
+    assert left_out in found["notes"]
 
 
 @pytest.mark.parametrize(
