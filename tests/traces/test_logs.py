@@ -286,6 +286,16 @@ def test_a_start_in_an_hour_shown_twice_is_read_by_the_run_time(tmp_path: Path) 
     assert first[["logged_start_s", "duration_s"]].to_numpy().tolist() == [[4200, 7200]]
 
 
+def test_all_columns_that_a_table_lacks_are_named_at_once(tmp_path: Path) -> None:
+    (file := tmp_path / "jobs.csv").write_text("id,submitted,gpus,began,ended\na,0,1,5,9\n")
+    with pytest.raises(traces.TraceError) as caught:
+        traces.load(file=file, seed=0, columns="num_gpus=gpus")
+    assert str(caught.value).endswith(
+        "expected a column named submit_s and one named duration_s (or --columns "
+        "submit_s=HEADING,duration_s=HEADING; logged_start_s and logged_end_s do for duration_s)"
+    )
+
+
 # The Standard Workload Format
 
 
