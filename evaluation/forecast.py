@@ -55,7 +55,7 @@ LOG_OFFSET_S = 60.0
 MIN_HALF_WIDTH, MIN_FACTOR = 0.05, 0.2
 """Lower bounds of the half-width of an interval, on that logarithm, and of the factor by which it is stretched."""
 MAX_FACTOR = 10.0
-"""Largest factor; beyond it the policy is not the one that made the log, and stretching does not help."""
+"""Largest factor; beyond it the log's scheduler is too far from the simulated one, and stretching does not help."""
 GROUPS = ("owner and width", "owner", "width", "all jobs", "none: as long again, by Pareto's law")
 """Groups of finished jobs; run times are sampled from the first group that has enough jobs."""
 
@@ -492,8 +492,9 @@ def _calibration(
     if max(by.low, by.high) > MAX_FACTOR:
         return None, (
             f"at {by.times} past times only {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, "
-            f"so the log was not scheduled by {chosen.policy}: compare candidates with `gpu-cluster-gym evaluate "
-            "--full-trace` and pass the nearest as --policy"
+            f"too few for wider ones: the log had another scheduler than {chosen.policy} (compare candidates with "
+            "`gpu-cluster-gym evaluate --full-trace` and pass the nearest as --policy), or partitions and limits that "
+            "are not simulated"
         )
     return by, ""
 
