@@ -12,7 +12,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -56,6 +58,8 @@ MIN_HALF_WIDTH, MIN_FACTOR = 0.05, 0.2
 """Lower bounds of the half-width of an interval, on that logarithm, and of the factor by which it is stretched."""
 MAX_FACTOR = 10.0
 """Largest factor; beyond it the log's scheduler is too far from the simulated one, and stretching does not help."""
+FIRST_DATE_S = 1e9
+"""Smallest time that is taken for one since 1970, in 2001."""
 GROUPS = ("owner and width", "owner", "width", "all jobs", "none: as long again, by Pareto's law")
 """Groups of finished jobs; run times are sampled from the first group that has enough jobs."""
 
@@ -434,7 +438,10 @@ def work(args: Sequence[str]) -> None:
     by, why = _calibration(now, policy, chosen)
     rows = rows_of(now, found, by)
     out = table.console(sys.stdout)
-    out.print(*about(chosen, now, found, by, why), "", *lines(rows), sep="\n", markup=False, highlight=False)
+    at = clock_time(now.now_s + snapshot.zero_s, chosen.time_zone)
+    out.print(
+        *at, *about(chosen, now, found, by, why), "", *lines(rows), sep="\n", markup=False, highlight=False
+    )
     if chosen.csv:
         seconds = [f"{name}_s" for name in ("low", "middle", "high")]
         absolute = rows.assign(**{name: rows[name] + now.now_s + snapshot.zero_s for name in seconds})
@@ -497,6 +504,17 @@ def _calibration(
             "are not simulated"
         )
     return by, ""
+
+
+def clock_time(time_s: float, zone: str | None) -> list[str]:
+    """Return a line on the time of the snapshot by the clock; none for a log without dates.
+
+    time_s: s since 1970, or since the first submission of a log without dates.
+    """
+    if time_s < FIRST_DATE_S:
+        return []
+    local = datetime.fromtimestamp(round(time_s), ZoneInfo(zone or "UTC"))
+    return [f"Snapshot of {local:%Y-%m-%d %H:%M:%S %Z}; starts count from then"]
 
 
 def rows_of(now: Present, found: Forecast, by: Calibration | None) -> pd.DataFrame:

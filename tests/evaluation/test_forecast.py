@@ -251,6 +251,16 @@ def test_the_command_prints_a_row_for_each_queued_job(
     assert 500 <= row["low_s"] <= row["middle_s"] <= row["high_s"] <= 2000
 
 
+def test_the_time_of_the_snapshot_is_that_of_the_clock() -> None:
+    """1,761,915,600 s are 13:00 in London and UTC, and 14:00 in Berlin, on 31 October 2025."""
+    assert forecasting.clock_time(1_761_915_600.0, None) == [
+        "Snapshot of 2025-10-31 13:00:00 UTC; starts count from then"
+    ]
+    (line,) = forecasting.clock_time(1_761_915_600.2, "Europe/Berlin")
+    assert "2025-10-31 14:00:00 CET" in line
+    assert forecasting.clock_time(500.0, None) == []
+
+
 @pytest.mark.parametrize(("most", "calibrated"), [(forecasting.MAX_FACTOR, True), (0.1, False)])
 def test_intervals_are_not_stretched_beyond_use(
     most: float,
