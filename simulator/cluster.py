@@ -229,6 +229,8 @@ def from_slurm(file: Path) -> Cluster:
     """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
+        if not {"nodes", "sinfo"} & {*found}:
+            raise ValueError("no list named nodes")
         rows = found["nodes"] if "nodes" in found else [_row(each) for each in found["sinfo"]]
         nodes = [
             (
@@ -240,7 +242,7 @@ def from_slurm(file: Path) -> Cluster:
             for row in rows
         ]
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file}: expected the JSON of scontrol show nodes --json ({error!r})") from None
+        raise ValueError(f"{file}: expected the JSON of scontrol show nodes --json ({error})") from None
     away = [gpus for _, gpus, _, is_away in nodes if is_away and gpus > 0]
     nodes = [each for each in nodes if each[1] > 0 and not each[3]]
     if not nodes:

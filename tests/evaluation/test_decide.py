@@ -157,6 +157,12 @@ def test_other_files_of_nodes_are_refused(text: str, tmp_path: Path) -> None:
         cluster(str(file))
 
 
+def test_the_queue_is_no_file_of_nodes(tmp_path: Path) -> None:
+    small_queue(tmp_path)
+    with pytest.raises(ValueError, match=r"show nodes --json \(no list named nodes\)"):
+        cluster(str(tmp_path / "squeue.json"))
+
+
 def test_a_queue_of_slurm_keeps_its_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Job 1 holds GPU 3 of gpu01 and GPU 0 of gpu02, so that only gpu01 has four free ones, once."""
     small_queue(tmp_path)
