@@ -14,6 +14,7 @@ if not __package__:  # run as a script, where the package may not be installed
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
 from gpu_cluster_gym.evaluation.command import processors, progress, working
+from gpu_cluster_gym.evaluation.run_folder import RECORDED
 from gpu_cluster_gym.evaluation.stopping import leave, with_message
 from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
 from gpu_cluster_gym.workloads import DEFAULT, Scenario, named, refuse_contradictions, with_physics
@@ -39,8 +40,6 @@ EXAMPLES = """Examples:
   python evaluate.py --paper xonar                      the claims of a paper
 --list policies, workloads, traces or papers: known names"""
 WINDOWS = 20
-RECORDED = "recorded"
-"""Name of the schedule of a log, which is not simulated."""
 
 
 def what_if_expected(text: str) -> str | None:
@@ -198,6 +197,8 @@ def print_what_if(evaluation: Evaluation) -> None:
         raise ValueError(
             "--what-if requires --policy and --full-trace, since it averages the waits of all jobs"
         )
+    if evaluation.out or evaluation.records:
+        raise ValueError("--what-if only prints a table: drop --out, --record, --report and --perfetto")
     policies = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
     nodes = what_if.nodes_of(str(evaluation.what_if))
     with progress("simulating", len(policies) * len(nodes)) as moved:
@@ -426,11 +427,12 @@ def evaluate(
     read = table_notes.trace_notes(workloads) if evaluation.scenario.trace_file else []
     read += table_notes.parts_off(evaluation.scenario)
     out.print(*heading[:2], *read, sep="\n")
+    logged = recorded_schedule(evaluation, workloads)
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     kept = begun(evaluation, workloads, folder)
     failed: dict[str, runner.Failure] = {}
     results, records = simulated(evaluation, makers, workloads, failed, kept)
-    results = with_recorded(evaluation, workloads, results)
+    results |= logged
     bounds = runner.bounds(workloads)
     summaries = runner.score(results, workloads, bounds, failed)
     results = {name: each for name, each in results.items() if name in summaries}
@@ -461,8 +463,9 @@ def evaluate(
     if evaluation.scenario.full_trace and evaluation.scenario.trace_file and learned:
         notes.append("The agent may have been trained on the first part of this trace.")
     notes += table_notes.footnotes(workloads, summaries, policies, reference, bounds)
-    run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, notes))
     found_on_log = verdicts(evaluation, workloads, results, folder)
+    facts = provenance.collect(workloads, heading, notes)
+    run_folder.write_json(folder / provenance.PROVENANCE, facts | {"verdict": found_on_log})
     file = run_folder.write_notes(folder, [*heading, "", *notes, *found_on_log])
     pictured = pictures(evaluation, folder, records, workloads)
     out.print(*table_notes.legend(workloads, summaries, reference), *pictured, f"Notes: {file}", sep="\n")
@@ -475,17 +478,15 @@ def evaluate(
         )
 
 
-def with_recorded(
-    evaluation: Evaluation, workloads: "Sequence[Workload]", results: "dict[str, pd.DataFrame]"
-) -> "dict[str, pd.DataFrame]":
-    """Return the results with the schedule of the log, where it is asked for; ValueError where there is none."""
+def recorded_schedule(evaluation: Evaluation, workloads: "Sequence[Workload]") -> "dict[str, pd.DataFrame]":
+    """Return the schedule of the log, where it is asked for, by its name; ValueError where there is none."""
     from gpu_cluster_gym.evaluation import verdict
 
     if RECORDED not in evaluation.policy:
-        return results
+        return {}
     if why := verdict.why_none(workloads[0]):
         raise ValueError(f"--policy {RECORDED}: {why}")
-    return results | {RECORDED: verdict.recorded(workloads[0])}
+    return {RECORDED: verdict.recorded(workloads[0])}
 
 
 def verdicts(

@@ -222,8 +222,11 @@ def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Po
     history = None
     if chosen.history:
         history = load(None, chosen.history, seed=0, time_zone=chosen.time_zone)
-        found = replace(
-            found, history=history, notes=(*found.notes, f"run times from {Path(chosen.history).name}")
-        )
+        on_gpus = (history["num_gpus"] > 0).to_numpy(bool)
+        notes = [f"run times from {Path(chosen.history).name}"]
+        if left := int((~on_gpus).sum()):
+            notes.append(f"jobs of the history without GPUs left out: {left:,}")
+        history = history[on_gpus].reset_index(drop=True)
+        found = replace(found, history=history, notes=(*found.notes, *notes))
     scenario = Scenario(cluster=chosen.cluster, physics="estimates", placement=chosen.placement)
     return found, present(found, scenario), partial(baselines.make, policy)

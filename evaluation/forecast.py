@@ -12,7 +12,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,7 @@ from scipy.special import ndtr, ndtri
 
 from gpu_cluster_gym.evaluation import command, decide, table
 from gpu_cluster_gym.evaluation.describe import duration
+from gpu_cluster_gym.simulator.cluster import cluster as cluster_of
 from gpu_cluster_gym.simulator.episode import Episode, run, set_up
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import cut, stream
@@ -54,7 +57,9 @@ LOG_OFFSET_S = 60.0
 MIN_HALF_WIDTH, MIN_FACTOR = 0.05, 0.2
 """Lower bounds of the half-width of an interval, on that logarithm, and of the factor by which it is stretched."""
 MAX_FACTOR = 10.0
-"""Largest factor; beyond it the policy is not the one that made the log, and stretching does not help."""
+"""Largest factor; beyond it the log's scheduler is too far from the simulated one, and stretching does not help."""
+FIRST_DATE_S = 1e9
+"""Smallest time that is taken for one since 1970, in 2001."""
 GROUPS = ("owner and width", "owner", "width", "all jobs", "none: as long again, by Pareto's law")
 """Groups of finished jobs; run times are sampled from the first group that has enough jobs."""
 
@@ -378,14 +383,16 @@ def backtest(
 ) -> list[PastForecast]:
     """Return forecasts at past times of a log, at equal distances over its later part, with the actual waits.
 
-    Times without queued jobs, or with a queued job that has not started until now, are left out.
+    Times without queued jobs, with a queued job that has not started until now, or at which jobs held more GPUs than
+    the cluster has now, are left out.
 
     table: a job table with starts; NaN for jobs that have not started, and for unknown run times.
     now_s: the present.
     held: known nodes and GPUs of jobs by id, as in a snapshot.
     done: called with 1 after each time.
     """
-    start_s = table["logged_start_s"]
+    start_s, most = table["logged_start_s"], cluster_of(scenario.cluster_name).num_gpus
+    end = start_s + table["duration_s"].fillna(np.inf)
     begin_s = float(table["submit_s"].min())
     waits = table["submit_s"][start_s.isna()]
     end_s = min(now_s, float(waits.min()) if len(waits) else np.inf)
@@ -393,7 +400,8 @@ def backtest(
     found = []
     for at in np.linspace(begin_s + WARM_UP_SHARE * (end_s - begin_s), end_s, times, endpoint=False):
         queued = table[(table["submit_s"] <= at) & (start_s > at) & (table["num_gpus"] > 0)]
-        if len(queued):
+        held_gpus = table["num_gpus"][(start_s <= at) & (end > at)].sum()
+        if len(queued) and held_gpus <= most:
             now = present(replace(cut(table, float(at)), held=dict(held or {})), scenario)
             guess = forecast(now, policy, futures=futures)
             ids = now.table["job_id"].to_numpy()[guess.jobs]
@@ -430,7 +438,10 @@ def work(args: Sequence[str]) -> None:
     by, why = _calibration(now, policy, chosen)
     rows = rows_of(now, found, by)
     out = table.console(sys.stdout)
-    out.print(*about(chosen, now, found, by, why), "", *lines(rows), sep="\n", markup=False, highlight=False)
+    at = clock_time(now.now_s + snapshot.zero_s, chosen.time_zone)
+    out.print(
+        *at, *about(chosen, now, found, by, why), "", *lines(rows), sep="\n", markup=False, highlight=False
+    )
     if chosen.csv:
         seconds = [f"{name}_s" for name in ("low", "middle", "high")]
         absolute = rows.assign(**{name: rows[name] + now.now_s + snapshot.zero_s for name in seconds})
@@ -481,16 +492,29 @@ def _calibration(
     if len(found) < MIN_PAST_TIMES:
         return (
             None,
-            f"jobs were queued at {len(found)} of {chosen.calibrate} past times, fewer than {MIN_PAST_TIMES}",
+            f"{len(found)} of {chosen.calibrate} past times can be compared, fewer than {MIN_PAST_TIMES}: jobs must "
+            f"have queued, on no more GPUs than {now.cluster.name} has",
         )
     by = calibrated(found)
     if max(by.low, by.high) > MAX_FACTOR:
         return None, (
             f"at {by.times} past times only {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, "
-            f"so the log was not scheduled by {chosen.policy}: compare candidates with `gpu-cluster-gym evaluate "
-            "--full-trace` and pass the nearest as --policy"
+            f"too few for wider ones: the log had another scheduler than {chosen.policy} (compare candidates with "
+            "`gpu-cluster-gym evaluate --full-trace` and pass the nearest as --policy), or partitions and limits that "
+            "are not simulated"
         )
     return by, ""
+
+
+def clock_time(time_s: float, zone: str | None) -> list[str]:
+    """Return a line on the time of the snapshot by the clock; none for a log without dates.
+
+    time_s: s since 1970, or since the first submission of a log without dates.
+    """
+    if time_s < FIRST_DATE_S:
+        return []
+    local = datetime.fromtimestamp(round(time_s), ZoneInfo(zone or "UTC"))
+    return [f"Snapshot of {local:%Y-%m-%d %H:%M:%S %Z}; starts count from then"]
 
 
 def rows_of(now: Present, found: Forecast, by: Calibration | None) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from gpu_cluster_gym.evaluation.comparison import compare
 from gpu_cluster_gym.evaluation.metrics import pool
 from gpu_cluster_gym.evaluation.plot import run_tables, style
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, read
-from gpu_cluster_gym.evaluation.run_folder import TENANTS
+from gpu_cluster_gym.evaluation.run_folder import RECORDED, TENANTS
 from gpu_cluster_gym.evaluation.runner import BOUND, is_oracle
 from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS, READING
 
@@ -48,6 +48,7 @@ def text(run: Run) -> str:
         "TITLE": escape(found.title),
         "HEADING": _paragraphs([found.more, *run.provenance.get("heading", [])], "small"),
         "VERDICT": _verdict(found, run),
+        "LOG": _log(run),
         "REPLAY": escape(REPLAY_NOTE),
         "UNREPLAYED": _paragraphs(_unreplayed(run, windows), ""),
         "TIMELINE": _timeline_note(),
@@ -88,7 +89,7 @@ def finding(run: Run) -> Finding:
     """Return the finding of a run: the policy asked for, or the best of several, against the reference."""
     reference = run.reference
     others = [
-        name for name in run.policies if name != reference and name not in FLOORS and not is_oracle(name)
+        name for name in run.policies if name not in (reference, RECORDED, *FLOORS) and not is_oracle(name)
     ]
     asked = [name for name in run.choices.get("policy", ()) if name in others]
     candidates = asked or others
@@ -105,6 +106,7 @@ def finding(run: Run) -> Finding:
         title = f"{best}: mean JCT not clearly different from {reference}'s"
     else:
         title = f"{best}: mean JCT {percent} % {'below' if each.ratio < 1 else 'above'} {reference}'s"
+    title += " in simulation" if run.provenance.get("verdict") else ""
     most = f", the lowest of {len(candidates)} policies beside {reference}" if len(candidates) > 1 else ""
     few = f"; intervals are too narrow below {FULL_WINDOWS} windows" if 1 < count < FULL_WINDOWS else ""
     return Finding(title, f"Job completion time (JCT) over {over}{most}{few}.", best)
@@ -123,6 +125,12 @@ def _verdict(found: Finding, run: Run) -> str:
         f'<div class="verdict"><span>{escape(found.policy)} / {escape(run.reference)} <b>{each.ratio:.3f}</b></span>'
         f"{interval}" + (f'<span class="more">{more}</span>' if several else "") + "</div>"
     )
+
+
+def _log(run: Run) -> str:
+    """Return the verdict on the log that was replayed, or nothing for other jobs."""
+    lines = run.provenance.get("verdict", [])
+    return f"<h2>Verdict on this log</h2>{_paragraphs(lines, '')}" if lines else ""
 
 
 REPLAY_NOTE = (
@@ -163,14 +171,18 @@ def _data(run: Run, found: Finding, windows: Sequence[int]) -> dict[str, Any]:
     }
     if windows:
         node_gpus = run.node_gpus
-        largest = max(len(run.segments[name].groupby(["window", "job_id"])) for name in run.policies)
-        other = next((name for name in run.policies if name != run.reference), run.reference)
+        largest = max(len(each.groupby(["window", "job_id"])) for each in run.segments.values())
+        other = next((name for name in run.segments if name != run.reference), run.reference)
         data |= {
             "gpus": len(run.node_of_gpu),
             "nodes": node_gpus,
             "nodeFirst": np.cumsum([0, *node_gpus[:-1]]).tolist(),
             "jobColours": job_colours(min(largest, MAX_COLOURS)),
-            "pair": [run.reference, found.policy if found.policy != run.reference else other],
+            "recorded": [*run.segments],
+            "pair": [
+                run.reference,
+                found.policy if found.policy in {*run.segments} - {run.reference} else other,
+            ],
         }
     return data
 
@@ -193,9 +205,9 @@ def _ratio(policy: str, run: Run) -> dict[str, Any]:
     each = run.ratios[policy]
     known = len(run.windows) > 1 and policy != run.reference
     limits = (
-        {"low": round(each.low, 4), "high": round(each.high, 4)} if known else {"low": None, "high": None}
+        {"low": round(each.low, 6), "high": round(each.high, 6)} if known else {"low": None, "high": None}
     )
-    return {"policy": policy, "ratio": round(each.ratio, 4), **limits}
+    return {"policy": policy, "ratio": round(each.ratio, 6), **limits}
 
 
 def _curve(jobs: pd.DataFrame, column: str) -> list[list[float]]:
@@ -217,7 +229,7 @@ def _shares(run: Run, windows: Sequence[int]) -> str:
     if not left:
         return ""
     parts = []
-    for policy in run.policies[:SHARES_SHOWN]:
+    for policy in [*run.segments][:SHARES_SHOWN]:
         found = run_tables.shares(run, run_tables.window_rows(run.segments[policy], left[0]), left[0])
         title = f"{policy}: share of GPUs allocated, a row per {found.row}"
         parts.append(f"<div><h3>{escape(title)}</h3>{_shares_svg(found)}</div>")

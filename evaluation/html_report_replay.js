@@ -676,7 +676,7 @@ function startReplay() {
   if (!data.replayed.length) return;
   byId("window").replaceChildren(...data.replayed.map((window) => new Option(window, window)));
   for (const [id, policy] of [["left", data.pair[0]], ["right", data.pair[1]]]) {
-    byId(id).replaceChildren(...data.policies.map((each) => new Option(each, each, false, each === policy)));
+    byId(id).replaceChildren(...data.recorded.map((each) => new Option(each, each, false, each === policy)));
     byId(id).onchange = showWindow;
   }
   byId("window").onchange = showWindow;

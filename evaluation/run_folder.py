@@ -38,6 +38,7 @@ ABOUT_THE_RUN = (
 RESUMABLE = "resumable"  # folder of the state from which a training run is continued
 JOURNAL, JOURNAL_HEADER = "journal", "journal.json"  # folder and file from which an evaluation is continued
 BEST = "best"  # folder of the best validated agent in a training run
+RECORDED = "recorded"  # name of the schedule of a log, which is not simulated
 
 
 def open_run_folder(prefix: str, choices: Any, out: str | Path | None = None) -> Path:

@@ -381,7 +381,7 @@ def _origins(table: pd.DataFrame, scenario: Scenario) -> dict[str, list[str]]:
 
 
 def trace_notes(workloads: Sequence["Workload"]) -> list[str]:
-    """Return the notes on trace and windows, each once, and the numbers of dropped jobs, summed over windows."""
+    """Return the notes on trace, windows and cluster, each once, and the numbers of dropped jobs over all windows."""
     notes = [note for load in workloads for note in load.table.attrs.get("notes", [])]
     of_trace = dict.fromkeys(note for note in notes if not note.startswith(DROPPED))
     counted = []
@@ -391,4 +391,5 @@ def trace_notes(workloads: Sequence["Workload"]) -> list[str]:
         ]
         counted += [f"{prefix}{sum(counts):,}"] if sum(counts) else []
     whole = [WHOLE_LOG] if workloads[0].window.split == "all" else []
-    return [f"Note: {note}." for note in (*of_trace, *counted, *whole)]
+    left_out = [workloads[0].cluster.left_out] if workloads[0].cluster.left_out else []
+    return [f"Note: {note}." for note in (*of_trace, *counted, *whole, *left_out)]

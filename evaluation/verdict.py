@@ -33,12 +33,16 @@ MIN_BLOCKS = 10
 MIN_JOBS = 50
 MAX_ERROR = 0.25
 """Largest error of the simulator with which a verdict is given: our choice."""
+MAX_NAMES = 5
+"""Partitions to name, at most."""
 RESAMPLES = 4_999
 CONFIDENCE = 0.95
 MAX_ABOVE = 0.01
 """Largest share of the log's GPU time beyond the cluster's GPUs, for clocks of different hosts: our choice."""
 MIN_WAIT_S = 1.0
 """Logged mean wait below which nobody waits."""
+LONG_WAIT_S = 60.0
+"""Waits up to this are those of the scheduler's cycle, not of the queue."""
 
 
 class Calibration(NamedTuple):
@@ -191,9 +195,10 @@ def lines(
     if not tried:
         return [f"No verdict: jobs never end under {', '.join(CANDIDATES)}."], None
     found = calibrated(logged, tried)
-    waited = (logged["wait_s"] > 0).mean()
+    waited = (logged["wait_s"] > LONG_WAIT_S).mean()
     about = [
-        f"Log: mean wait {duration(found.log_s)}, and {100 * waited:.0f} % of {len(logged):,} jobs waited.",
+        f"Log: mean wait {duration(found.log_s)}, and {100 * waited:.0f} % of {len(logged):,} jobs waited "
+        "longer than a minute.",
         f"Calibration: of {', '.join(name for name in CANDIDATES if name in tried)}, {found.name} is nearest to the "
         f"log. Its simulated mean wait is "
         f"{duration(found.simulated_s)}, an error of {_percent(found.error)}; half of the jobs start within "
@@ -201,7 +206,10 @@ def lines(
     ]
     judged = [name for name in policies if name != found.name]
     parts = workload.scenario.parts
-    about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
+    if judged and found.error > MAX_ERROR:
+        about.append(f"{too_far(', '.join(judged), found)}{_several_partitions(workload)}.")
+    else:
+        about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
     if not judged:
         about.append(f"No verdict: {found.name} is the candidate nearest to the log's own scheduler.")
     return about, logged
@@ -216,10 +224,7 @@ def sentence(
     """
     error = f"the simulator's own error on this log is {_percent(calibration.error)}"
     if calibration.error > MAX_ERROR:
-        return (
-            f"No verdict on {name}: {error}, so the log's cluster or scheduler is another than the one simulated "
-            "(see --cluster, --discipline, and jobs that are not in the log)."
-        )
+        return f"{too_far(name, calibration)}."
     if calibration.simulated_s <= 0:
         return f"No verdict on {name}: nobody waits under {calibration.name}."
     if (pauses := int(policy["preemptions"].sum())) and "preemption" not in parts:
@@ -249,6 +254,27 @@ def sentence(
     return (
         f"{name} would have {verb} the mean wait by {_percent(abs(found.change))} "
         f"({' to '.join(f'{100 * each:.0f}' for each in between)}){exact}; {error}."
+    )
+
+
+def too_far(names: str, calibration: Calibration) -> str:
+    """Return the reason for which policies get no verdict where the simulator's error is too large, without a stop."""
+    return (
+        f"No verdict on {names}: the simulator's own error on this log is {_percent(calibration.error)}, so the log's "
+        "cluster or scheduler is another than the one simulated (see --cluster, --discipline, and jobs that are not in "
+        "the log)"
+    )
+
+
+def _several_partitions(workload: "Workload") -> str:
+    """Return a hint at the partitions of a log of several; empty for another log."""
+    names = sorted({*workload.table.get("partition", pd.Series(dtype=str)).astype(str)})
+    if len(names) < 2:
+        return ""
+    some = ", ".join(names[:MAX_NAMES]) + ", ..." * (len(names) > MAX_NAMES)
+    return (
+        f"; its jobs are of {len(names)} partitions ({some}), simulated as one: compare the jobs of one partition "
+        "on its own nodes (sacct --partition NAME)"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gpu_cluster_gym.evaluation import runner
-from gpu_cluster_gym.evaluation.describe import duration
+from gpu_cluster_gym.evaluation.describe import column, duration
 from gpu_cluster_gym.evaluation.verdict import interval_of_mean
 from gpu_cluster_gym.workloads import full_trace
 
@@ -78,19 +78,24 @@ def knee(found: Sequence[Size]) -> Size | None:
 
 def lines(
     name: str, scenario: "Scenario", make: "Maker", nodes: Sequence[int], done: Callable[[int], None]
-) -> Iterator[str]:
-    """Yield a line for each size, and one on the knee. done: advances a progress bar."""
-    yield f"{name}, mean wait by the number of nodes, with its 95 % interval over days"
-    yield f"{'nodes':>8}{'GPUs':>8}{'mean wait':>12}{'from':>12}{'to':>12}"
+) -> list[str]:
+    """Return the table of waits, a line for each size, and a line on the knee. done: advances a progress bar."""
     found = []
     for size in waits(scenario, make, nodes):
         found.append(size)
         done(1)
-        seconds = "".join(f"{duration(each):>12}" for each in size[2:])
-        yield f"{size.nodes:8,}{size.gpus:8,}{seconds}"
-    best = knee(found)
-    if best:
+    unit, cells = column([each for size in found for each in size[2:]])
+    table = [
+        f"{name}, mean wait in {unit} by the number of nodes, with its 95 % interval over days",
+        f"{'nodes':>8}{'GPUs':>8}{'mean wait':>12}{'from':>12}{'to':>12}",
+    ]
+    for at, size in enumerate(found):
+        own = "".join(f"{cell:>12}" for cell in cells[3 * at : 3 * at + 3])
+        table.append(f"{size.nodes:8,}{size.gpus:8,}{own}")
+    if best := knee(found):
         wait = duration(best.mean_s)
-        yield f"Knee: {best.nodes:,} nodes, with a mean wait of {wait}; from there on, a node gains less."
-    else:
-        yield "No knee: the mean wait does not fall faster at first than later in this range."
+        return [
+            *table,
+            f"Knee: {best.nodes:,} nodes, with a mean wait of {wait}; from there on, a node gains less.",
+        ]
+    return [*table, "No knee: the mean wait does not fall faster at first than later in this range."]

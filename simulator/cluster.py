@@ -64,6 +64,7 @@ class Cluster:
     inter_ms: float = 2.3  # ms per iteration for each additional node
     node_types: tuple[str, ...] = ()  # of each node's GPUs; empty for V100s
     node_names: tuple[str, ...] = ()  # empty where they are unknown
+    left_out: str = ""  # note on nodes of a file that are not in the cluster
 
     def __post_init__(self) -> None:
         """Raise ValueError for a node with fewer cores than GPUs, and for unknown GPU types."""
@@ -229,27 +230,39 @@ def from_slurm(file: Path) -> Cluster:
     """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
+        if not {"nodes", "sinfo"} & {*found}:
+            raise ValueError("no list named nodes")
         rows = found["nodes"] if "nodes" in found else [_row(each) for each in found["sinfo"]]
         nodes = [
-            (str(row["name"]), sum(map(int, _GRES.findall(str(row.get("gres") or "")))), int(row["cpus"]))
+            (
+                str(row["name"]),
+                sum(map(int, _GRES.findall(str(row.get("gres") or "")))),
+                int(row["cpus"]),
+                bool({str(each).rstrip("*~#!%$@^-").upper() for each in _states(row)} & {*AWAY}),
+            )
             for row in rows
-            if not {str(each).rstrip("*~#!%$@^-").upper() for each in _states(row)} & {*AWAY}
         ]
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         why = f"no entry {error}" if isinstance(error, KeyError) else error
         raise ValueError(
             f"{file}: expected the JSON of scontrol show nodes --json, or of sinfo --json ({why})"
         ) from None
-    nodes = [each for each in nodes if each[1] > 0]
+    away = [gpus for _, gpus, _, is_away in nodes if is_away and gpus > 0]
+    nodes = [each for each in nodes if each[1] > 0 and not each[3]]
     if not nodes:
         raise ValueError(
             f"{file}: expected a node with GPUs (gres like gpu:a100:8) that is not down or drained"
         )
-    names, gpus, cores = zip(*nodes, strict=True)
+    names, gpus, cores, _ = zip(*nodes, strict=True)
     if len({*names}) < len(names):
         raise ValueError(f"{file}: a node is named twice: use scontrol show nodes --json")
     memory = (GPU_MEMORY_GIB[REFERENCE],) * len(nodes)
-    return Cluster(file.stem, gpus, memory, tuple(map(max, cores, gpus)), node_names=names)
+    left_out = (
+        f"nodes of {file.name} left out, down or drained then ({sum(away):,} GPUs): {len(away):,}"
+        if away
+        else ""
+    )
+    return Cluster(file.stem, gpus, memory, tuple(map(max, cores, gpus)), node_names=names, left_out=left_out)
 
 
 def _states(row: dict[str, Any]) -> list[Any]:

@@ -41,6 +41,7 @@ from gpu_cluster_gym.traces._snapshot import Snapshot, cut, snapshot
 from gpu_cluster_gym.traces._streams import seed_from, stream
 from gpu_cluster_gym.traces._table import TraceError, check, first
 from gpu_cluster_gym.traces._table import records as csv_records
+from gpu_cluster_gym.traces._times import zone_expected
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,6 +83,7 @@ __all__ = [
     "speed_on",
     "stream",
     "unknown",
+    "zone_expected",
 ]
 
 VERSION = 2

@@ -45,6 +45,12 @@ def read(name: str | None, file: File, options: Options) -> pd.DataFrame:
         raise TraceError(file, 1, None, found, f"{known[chosen].what} (drop --trace {chosen})")
     if like is None and not options.columns:
         _refuse_foreign(file, head)
+    if chosen == GENERIC and not options.columns and head.text.lstrip()[:1] in ("{", "["):
+        expected = (
+            "a log of jobs, such as sacct --parsable2 prints (forecast and decide read squeue --json, "
+            "and --cluster reads scontrol show nodes --json)"
+        )
+        raise TraceError(file, 1, None, "what looks like JSON", expected)
     table = known[chosen].read(file, options)
     if name is None and chosen != GENERIC:
         table.attrs["notes"] = [f"read as {known[chosen].what}", *table.attrs["notes"]]

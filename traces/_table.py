@@ -88,7 +88,7 @@ def check(
         )
     if not np.array_equal(order, np.arange(len(order))):
         early = int(np.sum(np.diff(columns["submit_s"]) < 0))
-        checked.attrs["notes"].append(f"sorted by submit_s: jobs out of order at {early} places")
+        checked.attrs["notes"].append(f"sorted by submit_s: jobs out of order at {early:,} places")
     if (median_s := float(np.median(columns["duration_s"]))) > _LONG_S:
         days = f"half of the jobs run for {median_s / 86_400:,.0f} days or more"
         checked.attrs["notes"].append(f"{days}: if duration_s is in milliseconds, divide it by 1,000")
@@ -253,6 +253,14 @@ def _check_unique(ids: npt.NDArray[Any], line: npt.NDArray[Any], file: str | Pat
 # Deflate packs at most 1,032 to 1 and job logs about 10 to 1. A file beyond this limit is taken for a zip bomb.
 _FREE_BYTES = 16 * 2**20
 _BYTES_PER_PACKED_BYTE = 50
+_PACKED = {
+    b"PK\x03\x04": "zip",
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+}
+"""Beginnings of packed files that are not read."""
 
 
 def open_text(file: str | PathLike[str]) -> io.TextIOWrapper:
@@ -308,10 +316,10 @@ def read_bytes(file: str | PathLike[str], *, most: int | None = None) -> bytes:
         if path.suffix != ".gz":
             with path.open("rb") as raw:
                 data = raw.read(-1 if most is None else most)
-            if data.startswith(b"PK\x03\x04"):
-                raise TraceError(
-                    file, None, None, "a zip archive", "text, or text packed by gzip (unpack it)"
-                )
+            for mark, what in _PACKED.items():
+                if data.startswith(mark):
+                    expected = "text, or text packed by gzip in a file named .gz (unpack it)"
+                    raise TraceError(file, None, None, f"a file packed by {what}", expected)
             return data
         limit = _FREE_BYTES + _BYTES_PER_PACKED_BYTE * path.stat().st_size
         with gzip.open(path) as stream:

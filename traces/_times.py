@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_cluster_gym.traces._registry import did_you_mean
 from gpu_cluster_gym.traces._table import TraceError, quote
 
 Floats = npt.NDArray[np.float64]
@@ -66,6 +67,11 @@ class Clock:
     zone: str | None = None
     counts: Counter[str] = field(default_factory=Counter)
     numeric: dict[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an unknown zone."""
+        if self.zone is not None and (expected := zone_expected(self.zone)):
+            raise ValueError(f"--time-zone {quote(self.zone)}: expected {expected}")
 
     def times(
         self,
@@ -129,6 +135,20 @@ class Clock:
                 f"they must follow: {count:,}"
             )
         return notes
+
+
+def zone_expected(name: str) -> str | None:
+    """Return a description of time zones for an error about an unknown one; None for a known one."""
+    from zoneinfo import ZoneInfo, available_timezones
+
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        known = available_timezones()
+        cities = {zone.rpartition("/")[2]: zone for zone in known}
+        hint = f"; did you mean {cities[name]!r}?" if name in cities else did_you_mean(name, known)
+        return f"a time zone like Europe/Berlin or UTC{hint}"
+    return None
 
 
 def is_time(text: str) -> bool:

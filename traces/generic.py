@@ -98,13 +98,17 @@ def _own_names(headings: Sequence[str], options: Options, file: File) -> dict[st
         for heading in headings
         if heading in given or (heading in known and heading not in mapped)
     }
-    for name in REQUIRED:
-        ends = {LOGGED_END, "logged_start_s"} <= set(own.values())
-        follows = (name == "duration_s" and ends) or (name == "job_id" and options.columns)
-        if name not in own.values() and not follows:
-            found = f"only {quote(', '.join(headings))}"
-            expected = f"a column named {name} (or --columns {name}=HEADING)"
-            raise TraceError(file, 1, name, found, expected)
+    follows = set(own.values())
+    if {LOGGED_END, "logged_start_s"} <= follows:
+        follows.add("duration_s")
+    if options.columns:
+        follows.add("job_id")
+    if missing := [name for name in REQUIRED if name not in follows]:
+        found = f"only {quote(', '.join(headings))}"
+        pairs = ",".join(f"{name}=HEADING" for name in missing)
+        instead = f"; logged_start_s and {LOGGED_END} do for duration_s" * ("duration_s" in missing)
+        expected = f"a column named {' and one named '.join(missing)} (or --columns {pairs}{instead})"
+        raise TraceError(file, 1, missing[0], found, expected)
     return own
 
 

@@ -207,6 +207,11 @@ def _set_times(log: Log) -> None:
     end = log.columns.get("End")
     elapsed = _elapsed(log)
     start_s = log["Start"].after(submit.early)
+    if end is not None:  # in an hour that the clock showed twice
+        latest_s, begun_s = log["Start"].late, end.early - elapsed
+        second = (end.early == end.late) & (np.abs(begun_s - latest_s) < np.abs(begun_s - start_s))
+        log.count(second, "starts in an hour that the clock showed twice, read as the second by the run time")
+        start_s = np.where(second, latest_s, start_s)
     log.refuse_early(start_s, submit.early, "Start", "submission")
     log["submit_s"], log["logged_start_s"] = submit.early, start_s
     if end is not None:
@@ -360,7 +365,8 @@ def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:
         merged,
         "heterogeneous jobs, run as one gang of all their components"
         if how == "gang"
-        else "jobs that were requeued, their attempts as one job (first submission, sum of the run times)",
+        else "jobs that were requeued, their attempts as one job (first submission, sum of the run times without the "
+        "time between them, so that GPUs can seem held twice)",
     )
     log.leave_out(
         gone, "components of heterogeneous jobs, merged" if how == "gang" else "further attempts, merged"

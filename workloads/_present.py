@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SHORTEST_REST_S = 1.0
 """Minimum remaining run time of a running job."""
+Part = tuple[str, int, tuple[int, ...]]
+"""Part of a running job: node, number of GPUs and their indices on the node, as in `Snapshot.held`."""
 KEPT = ("job_id", "submit_s", "num_gpus", "user", "tenant")
 
 
@@ -110,6 +112,9 @@ def present(snapshot: Snapshot, scenario: Scenario, *, history: pd.DataFrame | N
     machines = cluster_of(scenario.cluster_name)
     history = snapshot.history if history is None else history
     now, notes = snapshot.present, list(snapshot.notes)
+    notes += [machines.left_out] if machines.left_out else []
+    now, held, about = _on_nodes(now, snapshot.held, machines)
+    notes += about
     now, gone = _that_fit(now, machines, now["logged_start_s"].notna())
     if gone:
         notes.append(f"jobs wider than {machines.name} ({machines.num_gpus:,} GPUs) left out: {gone:,}")
@@ -119,7 +124,7 @@ def present(snapshot: Snapshot, scenario: Scenario, *, history: pd.DataFrame | N
     limit_s, past_limit_s, about = _limits(now, past, snapshot.now_s)
     notes += about
     now = now.assign(limit_s=limit_s)
-    places, about = places_of(now, snapshot.held, machines)
+    places, about = places_of(now, held, machines)
     notes += about
     jobs, past_jobs = _arrays(now, past.assign(limit_s=past_limit_s), scenario)
     return Present(now, jobs, places, snapshot.now_s, machines, scenario, tuple(notes), past, past_jobs)
@@ -131,6 +136,29 @@ def _that_fit(
     """Return the jobs that are not wider than the cluster, running ones in any case, and the number of others."""
     fits = ((table["num_gpus"] <= machines.num_gpus) | running).to_numpy(bool)
     return table[fits].reset_index(drop=True), int((~fits).sum())
+
+
+def _on_nodes(
+    table: pd.DataFrame, held: Mapping[str, Sequence[Part]], machines: Cluster
+) -> tuple[pd.DataFrame, Mapping[str, Sequence[Part]], list[str]]:
+    """Return the jobs and their parts on the named nodes of the cluster, and notes.
+
+    A node that drains is not in the cluster: a job that still runs there holds none of the cluster's GPUs.
+    """
+    if not (names := {*machines.node_names}):
+        return table, held, []
+    kept = {job: [part for part in parts if part[0] in names] for job, parts in held.items()}
+    moved = table["job_id"].isin([job for job, parts in held.items() if len(kept[job]) < len(parts)])
+    if not moved.any():
+        return table, held, []
+    here = table["job_id"].map({job: sum(part[1] for part in parts) for job, parts in kept.items()})
+    width = table["num_gpus"].where(~moved, here).astype(table["num_gpus"].dtype)
+    gpus = int((table["num_gpus"] - width).sum())
+    found = table.assign(num_gpus=width)[(width > 0).to_numpy(bool)].reset_index(drop=True)
+    note = (
+        f"running jobs on nodes that {machines.name} leaves out or lacks, without their {gpus:,} GPUs there"
+    )
+    return found, kept, [f"{note}: {int(moved.sum()):,}"]
 
 
 def _limits(now: pd.DataFrame, past: pd.DataFrame, now_s: float) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -178,12 +206,12 @@ def _arrays(now: pd.DataFrame, past: pd.DataFrame, scenario: Scenario) -> tuple[
 
 
 def places_of(
-    table: pd.DataFrame, held: Mapping[str, Sequence[tuple[str, int, tuple[int, ...]]]], machines: Cluster
+    table: pd.DataFrame, held: Mapping[str, Sequence[Part]], machines: Cluster
 ) -> tuple[tuple[tuple[int, ...] | None, ...], list[str]]:
     """Return the GPUs of each running job, None for a queued one, and notes.
 
-    held: node, number of GPUs and their indices on the node for each part of a job, by its id. A job whose nodes
-    are unknown is placed on as few nodes as possible, the widest job first.
+    held: parts of each job, by its id. A job whose nodes are unknown is placed on as few nodes as possible, the widest
+    job first.
     ValueError where there are not enough GPUs.
     """
     first = np.cumsum((0, *machines.node_gpus)).tolist()
@@ -211,9 +239,7 @@ def places_of(
     return tuple(places), [f"running jobs put on as few nodes as are free, since {why}: {len(left):,}"]
 
 
-def _numbers(
-    held: Mapping[str, Sequence[tuple[str, int, tuple[int, ...]]]], machines: Cluster
-) -> dict[str, int]:
+def _numbers(held: Mapping[str, Sequence[Part]], machines: Cluster) -> dict[str, int]:
     """Return the index of each named node: by the cluster's names, or on equal nodes in the order of names."""
     if machines.node_names:
         return {name: node for node, name in enumerate(machines.node_names)}

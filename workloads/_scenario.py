@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from gpu_cluster_gym.simulator.choice import choice
 from gpu_cluster_gym.simulator.kernel.cluster.parameters import Parameters
-from gpu_cluster_gym.traces import columns_given, did_you_mean
+from gpu_cluster_gym.traces import columns_given, did_you_mean, zone_expected
 from gpu_cluster_gym.workloads._shifts import shift_expected
 
 PARTS = (
@@ -88,17 +88,6 @@ def columns_expected(text: str) -> str | None:
         columns_given(text)
     except ValueError as error:
         return f'pairs like job_id="job id",submit_s=submit ({error})'
-    return None
-
-
-def zone_expected(name: str) -> str | None:
-    """Return a description of time zones for an error about an unknown one; None for a known one."""
-    from zoneinfo import ZoneInfo, available_timezones
-
-    try:
-        ZoneInfo(name)
-    except (ValueError, OSError, KeyError):
-        return f"a time zone like Europe/Berlin or UTC{did_you_mean(name, available_timezones())}"
     return None
 
 

@@ -499,9 +499,13 @@ def read(scenario: Scenario) -> pd.DataFrame:
     """Return the filled jobs of a scenario's trace file, read again only when it changes."""
     table = _log(_source(scenario))
     if "cpu_jobs" not in scenario.parts:
-        table = _without(
-            table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs of the log left out, since cpu_jobs is off"
-        )
+        on_cpu = (table["num_gpus"] == 0).to_numpy()
+        if on_cpu.all():
+            raise ValueError(
+                f"{scenario.trace_file}: none of the {len(table):,} jobs has GPUs: expected some, or --physics with "
+                "cpu_jobs (Slurm logs GPUs only where AccountingStorageTRES of slurm.conf has gres/gpu)"
+            )
+        table = _without(table, on_cpu, "CPU jobs of the log left out, since cpu_jobs is off")
     return filled(table, scenario, seed=scenario.seed)
 
 

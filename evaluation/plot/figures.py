@@ -97,7 +97,7 @@ def timeline(run: Run, width: Width, window: int | None = None) -> "Figure":
     """Draw GPUs allocated and busy, and queued jobs, over one window by policy."""
     chosen = run.windows[0] if window is None else window
     edges = run_tables.time_edges(run, chosen, run_tables.TIMELINE_BINS)
-    frames = {policy: run_tables.timeline_means(run, policy, chosen, edges) for policy in run.policies}
+    frames = {policy: run_tables.timeline_means(run, policy, chosen, edges) for policy in run.timeline}
     gpus, longest = len(run.node_of_gpu), max(frame["queued"].max() for frame in frames.values())
     busiest = max(gpus, *(frame["busy_gpus"].max() for frame in frames.values()))
     figure, rows, columns = _panels(width, len(frames), 1.9)
@@ -136,7 +136,7 @@ def gantt(
     chosen = run.windows[0] if window is None else window
     panels = run_tables.gantts(run, chosen, max_bars=max_bars)
     rows_high = min(len(run.node_of_gpu), run_tables.SHARE_ROWS)
-    figure, rows, columns = _panels(width, len(run.policies), 0.55 + min(max(0.055 * rows_high, 0.9), 2.4))
+    figure, rows, columns = _panels(width, len(panels), 0.55 + min(max(0.055 * rows_high, 0.9), 2.4))
     grid = figure.add_gridspec(rows, columns)
     span_s = run.span_s(chosen)
     means_s = {policy: window_rows(run.jobs[policy], chosen)["jct_s"].mean() for policy in panels}
@@ -153,7 +153,7 @@ def gantt(
             fontsize=None if len(policy) < LONG_NAME or width == "column" else "small",
         )
         time_axis(axes, span_s, _marks(width))
-        _outer(axes, None, row, column, rows, len(run.policies), columns)
+        _outer(axes, None, row, column, rows, len(panels), columns)
         if column == 0:
             axes.set_ylabel("GPUs by node" if len(run.node_gpus) > 1 else "GPUs")
     shares = isinstance(found, Shares)

@@ -35,7 +35,7 @@ def write(run: Run, column: str, place: Path) -> list[Path]:
     assert run.owners is not None
     found = by_owner(run.jobs, run.owners, column)
     files = [place / f"by_{column}.{kind}" for kind in ("csv", "tex")]
-    found.to_csv(files[0], index=False)
+    found.to_csv(files[0], index=False, float_format="%.10g")  # a number of jobs as 385, not 385.0
     files[1].write_text(latex(found, column), encoding="utf-8")
     return files
 

@@ -23,7 +23,7 @@ from gpu_cluster_gym.evaluation.record import (
     node_of_gpus,
     time_means,
 )
-from gpu_cluster_gym.evaluation.run_folder import CHOICES, JOBS, OWNERS, SUMMARY, folder_name
+from gpu_cluster_gym.evaluation.run_folder import CHOICES, JOBS, OWNERS, RECORDED, SUMMARY, folder_name
 from gpu_cluster_gym.traces import unknown
 from gpu_cluster_gym.workloads import Workload
 
@@ -61,7 +61,8 @@ class Run:
     """Content of a run folder, with tables by policy in the order of the comparison table.
 
     choices, summary, provenance: the JSON files. jobs: results, a row per job. segments, timeline: of
-    `evaluation.record`, empty if the run was not recorded; decisions: likewise, of the policies that give reasons.
+    `evaluation.record`, without the schedule of the log, empty if the run was not recorded; decisions: likewise, of the
+    policies that give reasons.
     owners: user, virtual cluster and tenant of each job, as far as the trace has them; None if it has none.
     Points in time count from the first submission of their window.
     """
@@ -181,8 +182,8 @@ def window_rows(table: pd.DataFrame, window: int) -> pd.DataFrame:
 
 
 def _tables(places: dict[str, Path], name: str, starts: pd.Series) -> dict[str, pd.DataFrame]:
-    """Return the table of each policy, or none if a policy lacks it."""
-    files = {policy: place / name for policy, place in places.items()}
+    """Return the table of each simulated policy, or none if one lacks it; a log's own schedule has no such table."""
+    files = {policy: place / name for policy, place in places.items() if policy != RECORDED}
     if not all(file.is_file() for file in files.values()):
         return {}
     return {policy: _from_window_start(_table(file), starts) for policy, file in files.items()}
@@ -272,7 +273,7 @@ def gantt(run: Run, policy: str, window: int, *, max_bars: int = MAX_BARS) -> "p
 
 def gantts(run: Run, window: int, *, max_bars: int = MAX_BARS) -> "dict[str, pd.DataFrame | Shares]":
     """Return `gantt` of each policy: bars for all, or shares for all if some policy has too many bars."""
-    charts = {policy: gantt(run, policy, window, max_bars=max_bars) for policy in run.policies}
+    charts = {policy: gantt(run, policy, window, max_bars=max_bars) for policy in run.segments}
     if not any(isinstance(each, Shares) for each in charts.values()):
         return charts
     return {policy: shares(run, window_rows(run.segments[policy], window), window) for policy in charts}

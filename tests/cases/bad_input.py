@@ -116,8 +116,11 @@ BAD_CSV = [
     row("a negative memory", "c,45,1,60,-1", "gpu_memory_gib", "a number of GiB >= 0"),
     Bad("Latin-1", TARGET_BUSY_SHARE.replace("b,", "bé,").encode("latin-1"), 3, None, "UTF-8"),
     Bad("UTF-16", TARGET_BUSY_SHARE.encode("utf-16"), 1, None, "UTF-8"),
-    Bad("a zip file by another name", b"PK\x03\x04\xff\xfe\x00", None, None, "found a zip archive"),
-    Bad("gzip not called so", GZIPPED, 1, None, "UTF-8"),
+    Bad("a zip file by another name", b"PK\x03\x04\xff\xfe\x00", None, None, "packed by zip"),
+    Bad("an xz file", b"\xfd7zXZ\x00\x00\x04", None, None, "packed by xz"),
+    Bad("a zstd file", b"\x28\xb5\x2f\xfd\x04", None, None, "packed by zstd"),
+    Bad("a bzip2 file", b"BZh91AY", None, None, "packed by bzip2"),
+    Bad("gzip not called so", GZIPPED, None, None, "packed by gzip in a file named .gz"),
     Bad("text called gzip", TARGET_BUSY_SHARE.encode(), None, None, "a complete gzip file", "jobs.csv.gz"),
     Bad("gzip cut short", GZIPPED[:-20], None, None, "a complete gzip file", "jobs.csv.gz"),
     Bad(

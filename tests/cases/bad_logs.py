@@ -145,6 +145,7 @@ BAD_LOGS = [
     Bad("slurm: the columns of a terminal", b"JobID           JobName  Partition\n------------ ---------- ---------\n",
         1, None, "sacct --parsable2", "sacct.txt"),
     Bad("squeue", b"             JOBID PARTITION     NAME     USER ST\n", 1, None, "looks like squeue", "jobs.txt"),
+    Bad("a snapshot", b'{"jobs": [{"job_id": 1}]}\n', 1, None, "forecast and decide read squeue --json", "squeue.json"),
     Bad("a web page", b"<!DOCTYPE html>\n<html></html>\n", 1, None, "a web page", "log.csv"),
     Bad("a pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", 1, None, "Git LFS", "log.csv"),
     Swf.bad("swf: 17 fields", " 1 -1 -1", " 1 -1", None, "17 fields"),

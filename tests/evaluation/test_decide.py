@@ -17,7 +17,7 @@ from gpu_cluster_gym.simulator.episode import set_up
 from gpu_cluster_gym.simulator.policy import Action, Ranking, Start, Wait
 from gpu_cluster_gym.traces import snapshot
 from gpu_cluster_gym.workloads import Scenario, present
-from tests.cases.slurm_queue import NODES, small_queue
+from tests.cases.slurm_queue import NODES, job, small_queue, squeue
 
 HEADER = "job_id,submit_s,num_gpus,duration_s,logged_start_s,time_limit_s"
 QUEUE = f"""{HEADER}
@@ -139,9 +139,12 @@ def test_nodes_of_slurm_keep_their_names(tmp_path: Path, capsys: pytest.CaptureF
     machines = cluster(str(file))
     assert machines.node_names == ("gpu02", "gpu01")
     assert machines.node_gpus == (4, 8)
+    left_out = "nodes of nodes.json left out, down or drained then (8 GPUs): 1"
+    assert machines.left_out == left_out
     found = json.loads(decided(tmp_path, capsys, "--cluster", str(file)))
     assert found["actions"][0]["job_id"] == "wide"
     assert found["actions"][0]["places"] == [{"node": "gpu01", "gpus": list(range(8))}]
+    assert left_out in found["notes"]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +155,12 @@ def test_other_files_of_nodes_are_refused(text: str, tmp_path: Path) -> None:
     file.write_text(text)
     with pytest.raises(ValueError, match=r"nodes\.json: expected"):
         cluster(str(file))
+
+
+def test_the_queue_is_no_file_of_nodes(tmp_path: Path) -> None:
+    small_queue(tmp_path)
+    with pytest.raises(ValueError, match=r"show nodes --json \(no list named nodes\)"):
+        cluster(str(tmp_path / "squeue.json"))
 
 
 def test_a_queue_of_slurm_keeps_its_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,6 +179,26 @@ def test_a_queue_of_slurm_keeps_its_places(tmp_path: Path, capsys: pytest.Captur
         "scontrol update JobId=3 Nice=1",
         "scontrol update JobId=4 Nice=2",
     ]
+
+
+def test_a_job_on_a_draining_node_holds_nothing_that_others_could_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """gpu03 drains. Job 7 runs there alone, job 8 on one GPU of it and on two of gpu02: ten GPUs are free."""
+    runs = {"start_time": 1_700_000_100, "tres_alloc_str": "gres/gpu=8"}
+    alone = job(7, "RUNNING", **runs, nodes="gpu03", gres_detail=["gpu:8(IDX:0-7)"])
+    runs["tres_alloc_str"] = "gres/gpu=3"
+    part = job(8, "RUNNING", **runs, nodes="gpu[02-03]", gres_detail=["gpu:2(IDX:0-1)", "gpu:1(IDX:7)"])
+    file = squeue(tmp_path / "squeue.json", alone, part, job(9, "PENDING", tres_req_str="gres/gpu=10"))
+    (tmp_path / "nodes.json").write_text(json.dumps(NODES))
+    assert main(["decide", str(file), "--cluster", str(tmp_path / "nodes.json")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["running"] == 1
+    (action,) = found["actions"]
+    places = {each["node"]: each["gpus"] for each in action["places"]}
+    assert places == {"gpu01": list(range(8)), "gpu02": [2, 3]}
+    note = "running jobs on nodes that nodes leaves out or lacks, without their 9 GPUs there: 2"
+    assert note in found["notes"]
 
 
 @pytest.mark.slow(reason="a real Slurm starts jobs for half a minute")

@@ -82,3 +82,11 @@ def test_a_bad_log_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["describe", str(tmp_path / "no.csv")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("expected a readable file")
+
+
+def test_an_unknown_time_zone_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (file := tmp_path / "jobs.csv").write_text(LOG)
+    assert main(["describe", str(file), "--time-zone", "Berlin"]) == 2
+    said = capsys.readouterr().err
+    assert "--time-zone 'Berlin': expected a time zone like Europe/Berlin" in said
+    assert said.endswith("; did you mean 'Europe/Berlin'?\n")

@@ -166,6 +166,12 @@ def test_the_title_is_the_finding(
     assert found(ratios, asked) == title
 
 
+def test_ratios_on_the_page_are_rounded_once(run: Run, text: str) -> None:
+    """0.69949 is 0.699, and 0.700 where it was first rounded to four digits."""
+    shown = {each["policy"]: each["ratio"] for each in data_of(text)["ratios"]}
+    assert shown == {name: pytest.approx(each.ratio, abs=1e-6) for name, each in run.ratios.items()}
+
+
 # The replay's data.
 
 

@@ -36,6 +36,7 @@ def test_means_are_over_each_users_jobs(folder: Path, tmp_path: Path) -> None:
         "by_vc.csv",
         "by_vc.tex",
     ]
+    assert "\nfifo_strict,ann,2,2.666666667,1198.5," in (tmp_path / "by_user.csv").read_text()
     found = pd.read_csv(tmp_path / "by_user.csv", keep_default_na=False)
     fifo = found[found["policy"] == "fifo_strict"].set_index("user")
     assert fifo.index.tolist() == ["ann", "bob", "NA"]

@@ -1,5 +1,6 @@
 """A verdict on a log knows its error, and refuses what lies below it."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -163,6 +164,28 @@ def test_a_simulator_far_from_the_log_gives_no_verdict() -> None:
     assert text.startswith("No verdict on mine: the simulator's own error on this log is 40 %")
 
 
+def test_policies_without_a_verdict_share_a_sentence_that_names_the_partitions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each wait is longer by the mean, an error of 50 %."""
+    table = jobs().assign(partition=["a100", "h100"] * (JOBS // 2))
+    file = logged(tmp_path, "easy", lambda wait_s: wait_s + wait_s.mean(), table)
+    text = last_line(file, tmp_path, capsys, "--policy", "sjf", "srtf")
+    assert "No verdict on sjf, srtf: the simulator's own error on this log is 50 %" in text
+    assert text.count("No verdict") == 1
+    assert "its jobs are of 2 partitions (a100, h100), simulated as one" in text
+
+
+def test_a_wait_of_seconds_is_not_counted_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All jobs wait 30 s but the last 50 of 250, which wait an hour."""
+    table = jobs()
+    table["logged_start_s"] = table["submit_s"] + np.where(np.arange(JOBS) < 200, 30.0, 3600.0)
+    table.to_csv(file := tmp_path / "log.csv", index=False)
+    args = ["--policy", "fifo", "--trace-file", str(file), "--full-trace", "--out", str(tmp_path / "out")]
+    assert evaluate.main([*args, "--cluster", "60x4"]) == 0
+    assert "20 % of 250 jobs waited longer than a minute" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("changes", "flags", "why"),
     [
@@ -201,6 +224,20 @@ def test_the_recorded_schedule_is_a_row_with_the_waits_of_the_log(
     ours, theirs = (pd.read_csv(tmp_path / "out" / name / "jobs.csv") for name in ("recorded", "fifo_strict"))
     pd.testing.assert_series_equal(ours["start_s"], theirs["start_s"])
     assert ours["jct_s"].mean() == pytest.approx(theirs["jct_s"].mean())
+
+
+def test_the_report_has_the_verdict_and_replays_all_but_the_recorded_schedule(tmp_path: Path) -> None:
+    file = logged(tmp_path, "easy", lambda wait_s: wait_s + wait_s.mean())
+    out = tmp_path / "out"
+    args = ["--trace-file", file, "--cluster", CLUSTER, "--full-trace", "--report", "--out", str(out)]
+    assert evaluate.main([*args, "--policy", "easy", "sjf", "recorded"]) == 0
+    text = (out / "report.html").read_text(encoding="utf-8")
+    assert re.search(r"<h1>sjf: mean JCT \d+ % \w+ easy&#x27;s in simulation</h1>", text)
+    assert "<h2>Verdict on this log</h2>" in text
+    assert "No verdict on sjf: the simulator&#x27;s own error on this log is 50 %" in text
+    assert "Schedules were not recorded" not in text
+    assert '"recorded":["easy","sjf"]' in text
+    assert '"policy":"recorded"' in text  # a row of the chart of ratios
 
 
 def test_recorded_needs_a_full_log_with_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,12 +46,14 @@ def test_a_long_range_is_spread_over_twelve_sizes() -> None:
 def test_the_command_prints_a_line_for_each_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ["--policy", "fifo", "--what-if", "nodes=1..3", "--trace-file", four(tmp_path), "--cluster", "2x1"]
     assert evaluate.main([*args, "--full-trace"]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("fifo, mean wait in s by the number of nodes")
+    lines = [[], *(line.split() for line in rest)]
     assert [line[:3] for line in lines[2:5]] == [
-        ["1", "1", "2.0"],
+        ["1", "1", "120"],
         ["2", "2", "40"],
         ["3", "3", "20"],
-    ]  # min, s, s
+    ]
     assert lines[5][:3] == ["Knee:", "2", "nodes,"]
 
 
@@ -62,11 +64,15 @@ def test_the_command_prints_a_line_for_each_size(tmp_path: Path, capsys: pytest.
         (("--what-if", "nodes=9..8"), "a range of nodes like nodes=8..24"),
         (("--what-if", "nodes=1..2"), "requires --policy and --full-trace"),
         (("--what-if", "nodes=1..2", "--full-trace", "--cluster", "philly"), "identical nodes"),
+        (("--what-if", "nodes=1..2", "--full-trace", "--out", "here"), "only prints a table: drop --out"),
+        (("--what-if", "nodes=1..2", "--full-trace", "--report"), "only prints a table: drop --out"),
     ],
 )
 def test_a_wrong_range_is_one_sentence(
     flags: tuple[str, ...], word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluate.main(["--policy", "fifo", "--trace-file", four(tmp_path), *flags]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    out, said = capsys.readouterr()
+    (line,) = said.splitlines()
     assert word in line
+    assert out == ""

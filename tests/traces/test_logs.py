@@ -272,6 +272,30 @@ def test_an_hour_that_the_clock_shows_twice_is_read_in_order(tmp_path: Path) -> 
     assert noted(table, "clock showed twice") == 3  # submission, eligibility and start
 
 
+def test_a_start_in_an_hour_shown_twice_is_read_by_the_run_time(tmp_path: Path) -> None:
+    """From 02:10 to 03:10 in Berlin are two hours, or the logged one from the second 02:10."""
+    job = (
+        SLURM_JOB.replace("2024-03-01T01:00:00", "2024-10-27T01:00:00")
+        .replace("2024-03-01T01:10:00", "2024-10-27T02:10:00")
+        .replace("2024-03-01T02:10:00", "2024-10-27T03:10:00")
+    )
+    table = slurm(tmp_path, job, time_zone="Europe/Berlin")
+    assert table[["logged_start_s", "duration_s"]].to_numpy().tolist() == [[7800, 3600]]
+    assert noted(table, "read as the second by the run time") == 1
+    first = slurm(tmp_path, job.replace("|3600|", "|7200|"), time_zone="Europe/Berlin")
+    assert first[["logged_start_s", "duration_s"]].to_numpy().tolist() == [[4200, 7200]]
+
+
+def test_all_columns_that_a_table_lacks_are_named_at_once(tmp_path: Path) -> None:
+    (file := tmp_path / "jobs.csv").write_text("id,submitted,gpus,began,ended\na,0,1,5,9\n")
+    with pytest.raises(traces.TraceError) as caught:
+        traces.load(file=file, seed=0, columns="num_gpus=gpus")
+    assert str(caught.value).endswith(
+        "expected a column named submit_s and one named duration_s (or --columns "
+        "submit_s=HEADING,duration_s=HEADING; logged_start_s and logged_end_s do for duration_s)"
+    )
+
+
 # The Standard Workload Format
 
 

@@ -178,6 +178,12 @@ def test_a_gang_larger_than_a_node_fits_in_nodes_and_in_a_pool(tmp_path: Path) -
         assert run(FIFO, work.episode()).done
 
 
+def test_a_log_without_gpus_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    table = tiny.jobs().assign(kind="cpu", num_gpus=0)
+    with pytest.raises(ValueError, match=r"none of the 32 jobs has GPUs: .*AccountingStorageTRES"):
+        made(tmp_path, table)
+
+
 def test_cpu_jobs_are_taken_out_unless_they_are_simulated(tmp_path: Path) -> None:
     table = tiny.jobs().assign(kind=["cpu"] * 3 + ["gpu"] * 29)
     table.loc[:2, "num_gpus"] = 0
