@@ -47,10 +47,10 @@ def read(name: str | None, file: File, options: Options) -> pd.DataFrame:
         _refuse_foreign(file, head)
     if chosen == GENERIC and not options.columns and head.text.lstrip()[:1] in ("{", "["):
         expected = (
-            "a log of jobs, such as sacct --parsable2 prints (forecast and decide read squeue --json, "
-            "and --cluster reads scontrol show nodes --json)"
+            "a log of jobs, such as sacct --parsable2 or kubectl -o json prints (forecast and decide read "
+            "squeue --json, and --cluster reads scontrol show nodes --json)"
         )
-        raise TraceError(file, 1, None, "what looks like JSON", expected)
+        raise TraceError(file, 1, None, "JSON of an unknown format", expected)
     table = known[chosen].read(file, options)
     if name is None and chosen != GENERIC:
         table.attrs["notes"] = [f"read as {known[chosen].what}", *table.attrs["notes"]]
@@ -60,9 +60,6 @@ def read(name: str | None, file: File, options: Options) -> pd.DataFrame:
 def _refuse_foreign(file: File, head: Head) -> None:
     """Raise TraceError where a file looks like something that no reader reads."""
     begin = head.text[:2000]
-    if begin.lstrip()[:1] == "{":
-        known = "the output of squeue --json (forecast, decide), or Kueue's workloads (kubectl -o json)"
-        raise TraceError(file, 1, None, "JSON of an unknown format", known)
     for mark, what, remedy in FOREIGN:
         if mark in begin or mark in begin.casefold():
             raise TraceError(file, 1, None, f"what looks like {what}", remedy)

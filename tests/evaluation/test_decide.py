@@ -159,7 +159,7 @@ def test_other_files_of_nodes_are_refused(text: str, tmp_path: Path) -> None:
 
 def test_the_queue_is_no_file_of_nodes(tmp_path: Path) -> None:
     small_queue(tmp_path)
-    with pytest.raises(ValueError, match=r"show nodes --json \(no list named nodes\)"):
+    with pytest.raises(ValueError, match=r"show nodes --json, or of sinfo --json \(no list named nodes\)"):
         cluster(str(tmp_path / "squeue.json"))
 
 

@@ -139,7 +139,7 @@ def squeue(folder: Path, *jobs: dict[str, Any], **fields: Any) -> Path:
 def test_other_json_is_refused_as_such(tmp_path: Path) -> None:
     (tmp_path / "jobs.json").write_text('{"jobs": []}')
     with pytest.raises(
-        TraceError, match="found JSON of an unknown format, expected the output of squeue --json"
+        TraceError, match=r"found JSON of an unknown format, .*forecast and decide read squeue --json"
     ):
         snapshot(tmp_path / "jobs.json")
 
