@@ -1,11 +1,10 @@
-"""Pretrained agents: one for each of some workloads, two for any workload; each has a card beside its weights."""
+"""Pretrained agents: one for each of some workloads, and a general one; each has a card beside its weights."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 SHIPPED = Path(__file__).parent / "shipped"
-FOR_ALL, PLAIN = "all", "plain"
-"""General agents: one that sets the weights of the rule `union`, and one of `--action plain`, without a rule."""
+FOR_ALL = "all"
 CARD = "card.md"
 
 
@@ -17,21 +16,17 @@ class Shipped(NamedTuple):
 
 
 def shipped() -> list[str]:
-    """Return the names of the pretrained agents: workloads, `all` and `plain`."""
+    """Return the names of the pretrained agents: workloads, and `all` for the general one."""
     return sorted(card.parent.name for card in SHIPPED.glob(f"*/{CARD}"))
 
 
 def shipped_for(workload: str | None) -> Shipped:
     """Return the pretrained agent for a workload, or the general one for another workload or None (a custom scenario).
 
-    workload: its name, or `plain` for the agent without a rule.
-
     Raise ValueError where neither exists.
     """
     names = shipped()
-    if workload == PLAIN and PLAIN in names:
-        name, kind = PLAIN, "the agent of --action plain, without a rule"
-    elif workload in names:
+    if workload in names:
         name, kind = str(workload), f"the agent trained on {workload}"
     elif FOR_ALL in names:
         why = f"{workload} has no agent of its own" if workload else "this scenario is not a named workload"
@@ -41,6 +36,4 @@ def shipped_for(workload: str | None) -> Shipped:
             f"no pretrained agent for {workload or 'a custom scenario'}: expected {', '.join(names) or 'none'}; train "
             "one with python train_agent.py"
         )
-    return Shipped(
-        SHIPPED / name, f"ppo{'_plain' * (name == PLAIN)}: {kind}; see agents/{SHIPPED.name}/{name}/{CARD}."
-    )
+    return Shipped(SHIPPED / name, f"ppo: {kind}; see agents/{SHIPPED.name}/{name}/{CARD}.")

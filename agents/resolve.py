@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import load_policy, shipped_policy
-from gpu_cluster_gym.agents.pretrained import PLAIN, shipped_for
+from gpu_cluster_gym.agents.pretrained import shipped_for
 from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.choices import workload_like
@@ -16,7 +16,7 @@ from gpu_cluster_gym.workloads import Scenario
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.policy import Policy
 
-ALL, PPO, PPO_PLAIN = "all", "ppo", "ppo_plain"
+ALL, PPO = "all", "ppo"
 AHEAD = "lookahead:"
 """Prefix of the name of a policy on which look-ahead is based."""
 OTHERS = (
@@ -26,7 +26,6 @@ OTHERS = (
     "tuned:NAME",
     "constants",
     PPO,
-    PPO_PLAIN,
     f"{AHEAD}NAME",
     "package.module:attribute",
 )
@@ -80,8 +79,6 @@ def notes(names: Sequence[str], scenario: Scenario) -> Iterator[str]:
     for name in dict.fromkeys(base_of(name) or name for name in names):
         if name == PPO:
             yield shipped_for(workload_like(scenario)).description
-        elif name == PPO_PLAIN:
-            yield shipped_for(PLAIN).description
         elif is_folder(name) and (note := unfinished(Path(name).resolve())):
             yield f"Note: {note}; its best agent so far is used."
 
@@ -104,8 +101,6 @@ def load(policy: str, scenario: Scenario, workload: str | None = None) -> "tuple
         return of_search.label, baselines.load(of_search)
     if policy == PPO:
         return PPO, shipped_policy(workload_like(scenario))[0]
-    if policy == PPO_PLAIN:
-        return PPO_PLAIN, shipped_policy(PLAIN)[0]
     if is_folder(policy):
         return run_folder.agent_name(folder_of(policy)), load_policy(folder_of(policy))
     if policy in FLOORS:

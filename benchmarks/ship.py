@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from gpu_cluster_gym.agents import checkpoint, integrity
 from gpu_cluster_gym.agents.callbacks import CURVE
-from gpu_cluster_gym.agents.pretrained import CARD, FOR_ALL, PLAIN, SHIPPED
+from gpu_cluster_gym.agents.pretrained import CARD, FOR_ALL, SHIPPED
 from gpu_cluster_gym.agents.table import init_from, reference_of
 from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.choices import workload_like
@@ -179,12 +179,8 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     with_shifts = isinstance(training, SteerTraining) and training.domain_randomization
     trained_on = [workload_like(scenario) or "own", *extra]
     reference = reference_of(training)
-    titles = {
-        FOR_ALL: "# General agent, trained on several workloads",
-        PLAIN: "# Agent without a rule, for any workload",
-    }
     lines = [
-        titles.get(name, f"# Agent for `{name}`"),
+        "# General agent, trained on several workloads" if name == FOR_ALL else f"# Agent for `{name}`",
         "",
         method(training, shipped, scenario.jobs),
         "",
