@@ -69,9 +69,15 @@ class ValidationWindows:
         workloads_of = [workload_like(each) for each in trained_on]
         if found := baselines.best_constants(workloads_of, with_history=scenario.with_history):
             policies[CONSTANTS] = baselines.load(found)
-        makers = {name: lambda policy=policy: baselines.make(policy) for name, policy in policies.items()}
+        same = [name for name, policy in policies.items() if name != START and policy == learner.start]
+        makers = {
+            name: lambda policy=policy: baselines.make(policy)
+            for name, policy in policies.items()
+            if name not in same
+        }
         tables = runner.simulate(makers, workloads, processes=learner.threads)
-        self.others = {name: self._summary(table) for name, table in tables.items()}
+        summaries = {name: self._summary(table) for name, table in tables.items()}
+        self.others = {name: summaries[START if name in same else name] for name in policies}
 
     def play(self, model: PPO, *, sampled: bool) -> tuple[pd.DataFrame, dict[str, float]]:
         """Play every window; return the summary and the metrics of the action kind.
