@@ -137,8 +137,9 @@ class Batch(ABC):
         self.agrees = self._own(chosen) & live
         advantage = self._advantage(chosen) if "advantage" in self._quantities else None
         began_s, job_seconds = self._clock()
-        arrived = self.states["num_arrived"][: self.count].copy()
-        before = self._cost_to_go(arrived) if "regret" in self._quantities else 0.0
+        if "regret" in self._quantities:
+            arrived = self.states["num_arrived"][: self.count].copy()
+            before = self._cost_to_go(arrived)
 
         self._simulate(chosen)
 
