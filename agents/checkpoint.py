@@ -147,8 +147,9 @@ def _contents(folder: Path) -> dict[str, bytes]:
     try:
         contents = integrity.read(folder)
     except (OSError, ValueError) as error:
-        is_os_error = isinstance(error, OSError) and error.strerror and error.filename
-        why = f"{Path(error.filename).name}: {error.strerror}" if is_os_error else error  # type: ignore[union-attr]
+        why = str(error)
+        if isinstance(error, OSError) and error.strerror and error.filename:
+            why = f"{Path(error.filename).name}: {error.strerror}"
         if several := sorted(f"{each.parent.name}" for each in folder.glob(f"seed-*/{BEST}")):
             raise ValueError(
                 f"{folder} has several agents: name one of its folders {', '.join(several)}"
