@@ -223,9 +223,8 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
 
 def line_of(validated: "Validated", reference: str) -> str:
     """Return a validation as a line; its other numbers are in validation.csv."""
-    best = "  best so far" if validated.best else ""
-    best = "  before training" if not validated.step else best
-    return f"step {validated.step:>9,}: mean JCT / {reference} {validated.own.ratio:.4f}{best}"
+    remark = "  before training" if not validated.step else "  best so far" if validated.best else ""
+    return f"step {validated.step:>9,}: mean JCT / {reference} {validated.own.ratio:.4f}{remark}"
 
 
 def score(run: Run, agents: "Sequence[Trained]", folder: Path) -> None:

@@ -140,7 +140,7 @@ def work(args: Sequence[str]) -> None:
         raise ValueError('data sets require minari and h5py, not installed here: pip install -e ".[minari]"')
     os.environ.setdefault("MINARI_DATASETS_PATH", os.path.abspath(FOLDER))
     for name in chosen.schedulers:
-        short = agent_name(agent_folder(Path(name))) if os.sep in name else name
+        short = agent_name(agent_folder(Path(name))) if Path(name).is_dir() else name
         data = record(
             name, {"workload": chosen.workload}, chosen.windows, f"gpu-cluster/{chosen.workload}/{short}-v0"
         )

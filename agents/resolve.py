@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 ALL, PPO = "all", "ppo"
 AHEAD = "lookahead:"
 """Prefix of the name of a policy on which look-ahead is based."""
-OTHERS = (
-    *FLOORS,
-    ALL,
-    "tuned",
-    "tuned:NAME",
-    "constants",
-    PPO,
-    f"{AHEAD}NAME",
-    "package.module:attribute",
-)
+OTHERS = (*FLOORS, ALL, "tuned", "tuned:NAME", "constants", PPO, f"{AHEAD}NAME", "package.module:attribute")
 BASELINES = ("fifo", "fifo_strict", "easy", "sjf", "srtf", "las")
 """Policies that a single policy is compared with, except on a single episode; the first is the yardstick."""
 Table = dict[str, "Policy | type"]
