@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -20,6 +20,8 @@ LEAVE_S = 2.0
 """Time for what is registered by `atexit` after a signal."""
 CHECK_S = 0.5
 """Interval at which a worker looks for its parent."""
+RETRY_S = 0.01
+"""Time after which a signal that came within LLVM is sent again."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -46,6 +48,9 @@ def with_message(stop: KeyboardInterrupt, message: str) -> Stopped:
 def stoppable() -> Iterator[None]:
     """Raise `Stopped` on SIGINT, SIGTERM and SIGHUP, unless ignored; end the process after `PATIENCE_S` at the latest.
 
+    A signal within LLVM's Python layer is sent again until that has returned: an exception there would be lost, or
+    leave modules that are linked in part, whose release is a segmentation fault.
+
     Without effect outside the main thread, which alone receives signals.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -53,12 +58,19 @@ def stoppable() -> Iterator[None]:
         return
     timers: list[threading.Timer] = []
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        timer = threading.Timer(PATIENCE_S, os._exit, [SIGNALLED + number])
+    def later(wait_s: float, call: Callable[..., Any], *args: int) -> None:
+        timer = threading.Timer(wait_s, call, args)
         timer.daemon = True
         timer.start()
         timers.append(timer)
-        raise Stopped(number=number)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if not timers:
+            later(PATIENCE_S, os._exit, SIGNALLED + number)
+        if _is_within("llvmlite", frame):
+            later(RETRY_S, os.kill, os.getpid(), number)
+        else:
+            raise Stopped(number=number)
 
     taken = [each for each in SIGNALS if signal.getsignal(each) not in (signal.SIG_IGN, None)]
     before = {each: signal.signal(each, stop) for each in taken}
@@ -69,6 +81,13 @@ def stoppable() -> Iterator[None]:
             signal.signal(each, handler)
         for timer in timers:
             timer.cancel()
+
+
+def _is_within(package: str, frame: FrameType | None) -> bool:
+    """Return whether a function of a package is running."""
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] != package:
+        frame = frame.f_back
+    return frame is not None
 
 
 def leave(code: int) -> NoReturn:

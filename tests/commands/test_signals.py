@@ -42,6 +42,27 @@ def test_a_signal_ends_a_command_with_its_code(
         signal.signal(number, before)
 
 
+@pytest.mark.parametrize(
+    ("module", "waits"), [("llvmlite.binding.module", True), ("llvmlite", True), ("llvmlites", False)]
+)
+def test_a_signal_waits_until_llvm_returns(module: str, waits: bool) -> None:
+    """An exception within its Python layer is lost in callbacks, or ends in a segmentation fault."""
+    compiler: dict[str, Any] = {"__name__": module}  # a function of that module
+    exec("def link(interrupt):\n    interrupt()\n    linked.append(True)", compiler)
+    compiler["linked"] = linked = list[bool]()
+
+    def interrupt() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5 * stopping.RETRY_S)
+
+    def work(args: Any) -> None:
+        compiler["link"](interrupt)
+        time.sleep(60)
+
+    assert command.run("test", work, []) == 143
+    assert linked == [True] * waits
+
+
 def test_an_ignored_signal_stays_ignored() -> None:
     """As under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
