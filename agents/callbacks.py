@@ -195,6 +195,8 @@ class Validator(BaseCallback):
         show_image(self.logger, "gantt", partial(self._schedules.image, agent))
         self.logger.dump(validated.step)
         row = {name.removeprefix("validation_").replace("/", "_"): value for name, value in numbers.items()}
+        drawn = {"agent": validated.own.ratio} | self._validation.lines
+        row |= {f"{name}{figures.RATIO}": ratio for name, ratio in drawn.items() if name != START}
         self._rows.append({"step": validated.step} | row)
         with (self._out / CURVE).open("w", newline="", encoding="utf-8") as out:
             rows = csv.DictWriter(out, list(dict.fromkeys(name for each in self._rows for name in each)))

@@ -22,6 +22,7 @@ from gpu_cluster_gym.evaluation.plot.style import (
     Width,
     log_time_axis,
     look,
+    spread_out,
     time_axis,
     unit_of,
 )
@@ -347,8 +348,10 @@ def ratio_dots(
 
 
 VALIDATION_CURVE = "validation.csv"
-GREEDY, SAMPLED = "greedy_ratio_to_start", "sampled_ratio_to_start"
-"""Columns of a validation curve: mean JCT over the initial policy's, with mean and with sampled actions."""
+RATIO = "_ratio_to_start"
+"""End of columns of a validation curve: mean JCT over the initial policy's."""
+AGENT = f"agent{RATIO}"
+"""Column of the agent as it acts in use; other names before this end, but for greedy and sampled, are of heuristics."""
 MAX_RATIO = 1.05
 """Largest ratio shown."""
 
@@ -372,38 +375,52 @@ def training_name(folder: Path) -> str:
 
 
 def learning(runs: Sequence[tuple[str, Sequence[pd.DataFrame]]], width: Width = "page") -> "Figure":
-    """Draw each run's agents over training steps, a panel per run; 1 is the initial policy.
+    """Draw each run's agents over training steps, with lines for the heuristics, a panel per run.
 
     runs: name and validation curves of each.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(INCHES[width], 2.2), layout="constrained", facecolor="white")
-    lowest = min(float(each[[GREEDY, SAMPLED]].min().min()) for _, agents in runs for each in agents)
+    height = 3.2 if len(runs) == 1 else 2.2
+    figure = Figure(figsize=(INCHES[width], height), layout="constrained", facecolor="white")
     for place, (name, agents) in enumerate(runs):
         axes = figure.add_subplot(1, len(runs), place + 1)
         _learning_panel(axes, agents)
         axes.set_title(name)
-        axes.set_ylim(lowest - 0.005, MAX_RATIO)
-        if place:
-            axes.set_yticklabels([])
-    figure.axes[0].legend(frameon=False, loc="upper right")
-    figure.supylabel("Mean JCT / initial policy's", fontsize=8)
+    references = {name for _, agents in runs for name, level in _levels(agents).items() if level == 1}
+    reference = references.pop() if len(references) == 1 else ""
+    figure.supylabel(f"Mean JCT / {reference or 'initial policy'}'s", fontsize=8)
     figure.supxlabel("Decisions, thousands", fontsize=8)
     return figure
 
 
 def _learning_panel(axes: "Axes", agents: Sequence[pd.DataFrame]) -> None:
-    """Draw a line per agent, a faint one for its sampled actions, and the best validation of all."""
-    axes.axhline(1, color=GREY, linewidth=0.8, zorder=0)
+    """Draw a line per agent, the best validation of all, and a named line for each heuristic that is as good."""
+    levels = _levels(agents)
+    lowest = min(min(float(each[AGENT].min()) for each in agents), *levels.values())
+    shown = sorted((level, name) for name, level in levels.items() if level < MAX_RATIO)
+    for level, _ in shown:
+        axes.axhline(level, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
     for number, each in enumerate(agents):
-        thousands = each["step"] / 1000
-        labels = ("sampled actions", "mean action") if number == 0 else (None, None)
-        axes.plot(
-            thousands, each[SAMPLED].clip(upper=2), color=GREY, linewidth=0.6, alpha=0.6, label=labels[0]
-        )
-        axes.plot(thousands, each[GREEDY].clip(upper=2), color=BLUE, linewidth=1.1, label=labels[1])
-    best = min(agents, key=lambda each: float(each[GREEDY].min()))
-    row = best.iloc[int(best[GREEDY].to_numpy().argmin())]
-    axes.plot(row["step"] / 1000, row[GREEDY], "o", color=INK, markersize=3, label="best checkpoint")
-    axes.set_xlim(left=0)
+        label = ("agents" if len(agents) > 1 else "agent") if number == 0 else None
+        axes.plot(each["step"] / 1000, each[AGENT].clip(upper=2), color=BLUE, linewidth=1.1, label=label)
+    best = min(agents, key=lambda each: float(each[AGENT].min()))
+    row = best.iloc[int(best[AGENT].to_numpy().argmin())]
+    axes.plot(row["step"] / 1000, row[AGENT], "o", color=INK, markersize=3, label="best checkpoint")
+    axes.set_xlim(0, max(float(each["step"].max()) for each in agents) / 1000)
+    margin = 0.03 * (MAX_RATIO - lowest)
+    axes.set_ylim(lowest - margin, MAX_RATIO)
+    data: Any = ("axes fraction", "data")
+    for (level, name), height in zip(
+        shown, spread_out([level for level, _ in shown], 1.7 * margin), strict=True
+    ):
+        line = {"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate(name, (1, level), (1.03, height), data, data, line, va="center", fontsize=7)
+    axes.legend(framealpha=1, edgecolor="none", loc="upper right")
+
+
+def _levels(agents: Sequence[pd.DataFrame]) -> dict[str, float]:
+    """Return each heuristic's mean JCT over the initial policy's."""
+    own = (AGENT, f"greedy{RATIO}", f"sampled{RATIO}")
+    names = [str(name) for name in agents[0] if str(name).endswith(RATIO) and name not in own]
+    return {name.removesuffix(RATIO): float(agents[0][name].iloc[0]) for name in names} or {"": 1.0}

@@ -208,12 +208,8 @@ def trained(place: Path, *agents: dict[str, Any], workload: str) -> Path:
 
 
 def test_learning_curves_have_a_line_per_agent_and_mark_the_best(tmp_path: Path) -> None:
-    first = {"step": [0, 2000], figures.GREEDY: [1.0, 0.95], figures.SAMPLED: [1.1, 0.99]}
-    second = {
-        "step": [0, 2000, 4000],
-        figures.GREEDY: [1.0, 0.9, 0.93],
-        figures.SAMPLED: [1.1, np.inf, 1.0],
-    }
+    first = {"step": [0, 2000], figures.AGENT: [1.0, 0.95], "sampled_ratio_to_start": [1.1, 0.99]}
+    second = {"step": [0, 2000, 4000], figures.AGENT: [1.0, 0.9, np.inf]}
     several = trained(tmp_path / "several", first, second, workload="mixed")
     alone = trained(tmp_path / "alone", first, workload="busy")
     again = trained(tmp_path / "again", second, workload="busy")
@@ -221,10 +217,23 @@ def test_learning_curves_have_a_line_per_agent_and_mark_the_best(tmp_path: Path)
         (figures.training_name(folder), figures.learning_curves(folder)) for folder in (several, alone, again)
     ]
     mixed, busy, _ = figures.learning(runs).axes
-    assert [mixed.get_title(loc="left") or mixed.get_title(), len(busy.lines)] == ["mixed", 4]
+    assert [mixed.get_title(loc="left") or mixed.get_title(), len(busy.lines)] == ["mixed", 3]
     best = mixed.lines[-1].get_xydata()
     assert np.asarray(best).tolist() == [[2.0, 0.9]]
     assert plot.main([str(several), str(alone), "--kind", "png", "--out", str(tmp_path / "out")]) == 0
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["learning.png"]
     (alone / "choices.json").unlink()
     assert plot.main([str(alone)]) == 2
+
+
+def test_learning_curves_name_the_heuristics_within_the_picture() -> None:
+    """Names of close lines are apart; a line of twice the mean JCT is not shown."""
+    heuristics = {"fifo": 1.0, "srtf": 0.61, "union": 0.6, "first_legal": 2.0}
+    lines = {f"{name}{figures.RATIO}": [ratio, ratio] for name, ratio in heuristics.items()}
+    agent = pd.DataFrame({"step": [0, 2000], figures.AGENT: [3.0, 0.7]} | lines)
+    (axes,) = figures.learning([("philly", [agent])]).axes
+    places = {str(text.get_text()): text.get_position()[1] for text in axes.texts}
+    assert list(places) == ["union", "srtf", "fifo"]
+    assert places["srtf"] - places["union"] > 0.02
+    assert places["fifo"] == 1
+    assert axes.get_ylim()[0] < 0.6 < 0.7 < 1.0 < axes.get_ylim()[1] < 2
