@@ -340,8 +340,8 @@ class PlainBatch(Batch):
             self.refuse_several_sizes()
             if isinstance(self._observation, FromView):
                 raise ValueError(
-                    "observation: a function needs a view of each environment; make them one by one, as "
-                    "gymnasium.make_vec does with vectorization_mode='sync'"
+                    "observation: a compiled batch cannot call a function of the view; pass "
+                    "vectorization_mode='sync' to gymnasium.make_vec"
                 )
         self._tau_s = validation.time_constant("tau_s", tau_s)
         self._min_run_s = validation.finite("min_run_s", min_run_s, minimum=0)

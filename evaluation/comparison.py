@@ -130,7 +130,7 @@ def _paired(
     if not np.array_equal(own, other):
         apart = sorted(map(str, set(map(tuple, own.tolist())) ^ set(map(tuple, other.tolist()))))
         raise ValueError(
-            "the two summaries have different windows; (window, seed) in a single summary: "
+            "the two summaries have different windows: compare runs of the same windows; (window, seed) in one only: "
             + ", ".join(apart[:5])
             + (f" and {len(apart) - 5} more" if len(apart) > 5 else "")
         )

@@ -135,7 +135,7 @@ def _log(run: Run) -> str:
 
 REPLAY_NOTE = (
     "Two policies on the same jobs. Move the slider or press Play; select a job in the grid, the queue, the chart or "
-    "the list for its life. Drag across a chart over time, or zoom, for a part of the time."
+    "the list to see its history. Drag across a chart over time, or zoom, to show a part of the time."
 )
 
 
