@@ -572,8 +572,7 @@ class GPUClusterEnv(ClusterEnv):
     - `margin`: gain required of a pause under the base policy, in overheads; None means 8 with hints, else infinity.
     - `queue_order`: `arrival`, the order of submission, or `gain`, a heuristic's, which requires hints; None means
       `gain` with hints.
-    - `min_run_s`: time since its last start after which an action may pause a job, s. With a short one, agents may
-      learn to pause and restart jobs without end.
+    - `min_run_s`: time since its last start after which an action may pause a job, s.
     - `when_full`: `wait`, `claim` or `displace`: what a start that does not fit does; only with `victims_by="agent"`.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
     - `illegal`: replace an illegal action by the `next_legal` or the `first_legal` one, or `raise` a ValueError.
