@@ -217,8 +217,8 @@ class MovesEnv(UnionEnv):
       GPUs, on exclusive GPUs, in place of the cheapest victims, and on CPU cores.
     - migrations and pauses of the `running_jobs` jobs that would gain most.
     - waiting for the next event, or for a minute.
-    - with `cores=True`: the rule's division of cores, which then happens only if it is chosen, and one core more or less,
-      or one level of throttling, for each of the `running_jobs` jobs furthest from their demand.
+    - with `cores=True`: the rule's division of cores, which then happens only if it is chosen, and one core more or
+      less, or one level of throttling, for each of the `running_jobs` jobs furthest from their demand.
     `moves()` returns the list in words. The mask is `info["action_mask"]`, or `action_masks()`.
 
     ## Observation Space
