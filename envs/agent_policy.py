@@ -45,7 +45,7 @@ from gpu_cluster_gym.workloads import Scenario
 
 Predict = Callable[[Any, np.ndarray], Any]
 """Map an observation and the mask of legal actions, bool (actions,), to an action."""
-ENDLESS = "the agent pauses and restarts jobs again and again, and they do not end (raise min_run_s, or train longer)"
+ENDLESS = "the agent pauses and restarts jobs again and again, and they do not end (with action plain, raise min_run_s)"
 
 
 def AgentPolicy(  # noqa: N802 - reads like a class
