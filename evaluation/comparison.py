@@ -1,7 +1,8 @@
 """Paired comparisons of policies on the same windows: mean ratios with intervals, tests and profiles.
 
 Comparisons of trained agents follow rliable (Agarwal et al., NeurIPS 2021, arXiv 2108.13264): interquartile means and
-performance profiles beside means, with bootstrap intervals. Agents, one per training seed, and windows are resampled.
+performance profiles in addition to means, with bootstrap intervals. Agents, one per training seed, and windows are
+resampled.
 """
 
 import math
