@@ -61,7 +61,7 @@ class Evaluation:
     floors: bool = True
     """Add the rows random_legal and first_legal."""
     wide: bool = False
-    """Print all metrics; by default the ratio and four metrics. The run folder has all of them in any case."""
+    """Print all metrics instead of the ratio and four others. The run folder has all of them in any case."""
     protocol: tuple[str, ...] = ()
     """Trained agents to compare with a fixed set of policies and those of --policy, on held-out windows and under
     shifts: the folder of a run of train_agent.py, with all its seeds, or a module:attribute for each seed. Windows are
@@ -86,8 +86,8 @@ class Evaluation:
     """HOST:PORT of the head node of a Ray cluster; auto: the cluster of this machine, or of RAY_ADDRESS."""
     workload: str | None = None
     """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it. Default: philly,
-    whose windows are days at a steady load; with another trace, a log, or flags about windows of a number of jobs
-    (--jobs, --target-load, --all-windows, --full-trace), the rest is as in philly_backlog."""
+    whose windows are days at a steady load; but philly_backlog with another trace, a log, or flags about windows of a
+    number of jobs (--jobs, --target-load, --all-windows, --full-trace)."""
     out: str | None = None
     """Run folder for choices, results, notes and figures; default: runs/evaluate-<time>-<hash>."""
     record: bool = False
@@ -98,11 +98,11 @@ class Evaluation:
     """Write a trace of each episode for ui.perfetto.dev; implies --record."""
     audit: bool = False
     """Instead of scoring the policies, test whether they use information about the future: on random workloads that
-    differ only from some time on, decisions before that time must be equal. Prints a line per policy; exit code 1 at a
-    leak."""
+    differ only from some time on, decisions before that time must be equal. Prints a line per policy; the exit code is
+    1 if a policy fails."""
     what_if: str | None = choice(None, expected=what_if_expected)
     """Instead of comparing the policies, print their mean waits on clusters of other sizes, as in nodes=8..24 (with
-    --full-trace), with intervals over days and the knee."""
+    --full-trace), with intervals over days, and the size beyond which more nodes help little."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
     resume: str | None = None

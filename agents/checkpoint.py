@@ -170,7 +170,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def _check_weights(network: Network, weights: Mapping[str, torch.Tensor]) -> None:
-    """Raise ValueError for weights of other names, types or shapes than the network's, or without bounds."""
+    """Raise ValueError for weights of other names, types or shapes than the network's, or values beyond bounds."""
     wanted = network.state_dict()
     if weights.keys() != wanted.keys():
         raise ValueError(f"expected {', '.join(wanted)}, not {', '.join(weights)}")

@@ -58,7 +58,8 @@ def rule_with_constants(scenario: Scenario) -> Rule:
     workload = workload_like(scenario)
     if workload is None:
         raise ValueError(
-            "--init-from constants requires a named workload: no constants exist for a custom scenario"
+            "--init-from constants requires a named workload, since no constants exist for a custom scenario: name one "
+            "with --workload"
         )
     return replace(Rule(), **baselines.constants(workload, with_history=scenario.with_history).settings)
 
@@ -101,7 +102,9 @@ def resolved(training: Training) -> Training:
             f"--init-from {training.init_from}: --weights must be those of the agent, {' '.join(own.weights)}"
         )
     if found.normalize:
-        raise ValueError(f"--init-from {training.init_from}: --normalize requires an untrained agent")
+        raise ValueError(
+            f"--init-from {training.init_from}: --normalize requires an untrained agent (drop --normalize)"
+        )
     return replace(
         found, weights=own.weights, hidden=own.hidden, decisions_per_window=own.decisions_per_window
     )

@@ -1,7 +1,7 @@
 """Integrity of an agent's folder: regular files of bounded size, equal to the digests in `SHA256SUMS`.
 
 `SHA256SUMS` has the format of `sha256sum`, which also checks it: `sha256sum --check SHA256SUMS`. It guards against
-damage, not against a forger, who can write digests too; what a forged file may contain, `checkpoint.load` checks.
+damage, not against forgery, since a forger can write digests too; `checkpoint.load` checks the contents of files.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_][A-Za-z0-9_.-]*)")
 
 
 def write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files and their digests; after a crash at any moment the folder holds each file of before or this one.
+    """Write files and their digests; after a crash at any moment, each file in the folder is the old or the new one.
 
-    Until the last file is replaced, `SHA256SUMS` has the digests of before in addition.
+    Until the last file is replaced, `SHA256SUMS` also has the old digests.
     """
     new = [_line(name, content) for name, content in contents.items()]
     with suppress(OSError, ValueError):
@@ -70,7 +70,9 @@ def read_regular(file: Path, limit: int) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise ValueError(f"{file}: expected a regular file")
         if found.st_size > limit:
-            raise ValueError(f"{file} has {found.st_size:,} bytes: expected at most {limit:,}")
+            raise ValueError(
+                f"{file} has {found.st_size:,} bytes, expected at most {limit:,}: copy the agent again"
+            )
         return opened.read(limit + 1)
 
 

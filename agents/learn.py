@@ -44,7 +44,7 @@ def learn(
     validated: Callable[[Validated], None] = lambda validation: None,
     resume: bool = False,
 ) -> Path:
-    """Train an agent and return the folder of the best one, by its greedy score on the validation windows.
+    """Train an agent and return the folder of the best one, by its score on the validation windows.
 
     out: folder of the run, for curves (TensorBoard), `validation.csv`, the last checkpoints and the best agent.
     threads: processors; results do not depend on it.

@@ -58,7 +58,7 @@ class MovesLearner(Learner):
         return Rule()
 
     def environment(self) -> dict[str, Any]:
-        """Return the keywords of the environments, whose own moves are those of the initial rule."""
+        """Return the keywords of the environments, in which the initial rule lists the moves."""
         return super().environment() | {"base_weights": asdict(self.initial.rule)}
 
     def model(self) -> TwoPhases:

@@ -218,6 +218,6 @@ def refuse_stalled(cut: np.ndarray, number: int) -> None:
     """Raise StalledEpisodeError where an environment was truncated, since its jobs never end under the agent."""
     if cut.any():
         raise StalledEpisodeError(
-            f"window {number} does not end, since the agent pauses and restarts jobs without end (with --action plain, "
+            f"window {number} does not end, since the agent pauses and restarts jobs endlessly (with --action plain, "
             "raise --min-run-s)"
         )

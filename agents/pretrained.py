@@ -1,4 +1,4 @@
-"""Pretrained agents: one for each of some workloads, and a general one; each has a card beside its weights."""
+"""Pretrained agents: one for each of some workloads, and a general one; each folder has a card and the weights."""
 
 from pathlib import Path
 from typing import NamedTuple

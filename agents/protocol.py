@@ -58,7 +58,7 @@ LADDER = (
     "union",
     "srtf_oracle",
 )
-"""Policies that agents are compared with, beside the floors, where their lever is present; the last is an oracle."""
+"""Policies that agents are compared with, if their mechanism is simulated, and floors; the last is an oracle."""
 START, KNOWING = "union", "union_oracle"
 """The reference, and the same with true run times."""
 MEAN_ACTION = "mean_action"

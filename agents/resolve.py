@@ -152,9 +152,10 @@ def based_on(policy: str, scenario: Scenario, workload: str | None = None) -> li
 
 
 def searched(policy: str, scenario: Scenario, workload: str | None = None) -> "baselines.Tuned | None":
-    """Return the search result that `tuned`, `tuned:NAME` or `constants` stands for, also below look-ahead; else None.
+    """Return the search result that `tuned`, `tuned:NAME` or `constants` stands for, or None for another policy.
 
-    The search was run on the workload named on the command line, or else on the one that equals the scenario.
+    The policy may be the base of look-ahead. The search was run on the workload named on the command line, or
+    else on the one that equals the scenario.
     """
     on = base_of(policy) or policy
     kind, _, name = on.partition(":")

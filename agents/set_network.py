@@ -170,7 +170,7 @@ class SetNetwork(ScoringNetwork):
 
     @torch.no_grad()
     def value_of_arrivals(self, flat: Tensor, elapsed_s: Tensor) -> Tensor:
-        """Return the part of the values after a step that is of jobs which arrived in it, (B,).
+        """Return the part of the values after a step that comes from jobs that arrived in it, (B,).
 
         The last jobs to arrive are always shown, half as many as there are slots. flat: observations after the step
         (B, n). elapsed_s: time since those before it, s (B,).

@@ -29,7 +29,7 @@ CRITIC_WIDTH = 64
 
 
 class SteerLearner(Learner):
-    """PPO with gSDE: noise is held for a rollout, about a window, so that its effect stands out from chance."""
+    """PPO with gSDE: noise is constant for a rollout, about a window, so that its effect is visible despite chance."""
 
     training: SteerTraining
 
@@ -39,7 +39,7 @@ class SteerLearner(Learner):
         return Rule()
 
     def environment(self) -> dict[str, Any]:
-        """Return the keywords of the environments; the agent decides after as many arrivals on every workload."""
+        """Return the keywords of the environments; decisions are equally many arrivals apart on every workload."""
         every = arrivals_per_decision(self.scenario.jobs, self.training.decisions_per_window)
         return super().environment() | {
             "arrivals_per_decision": every,
@@ -121,7 +121,8 @@ class SteerLearner(Learner):
         found = {name: searched(replace(each, shift=None)) for name, each in self.scenarios.items()}
         if not any(found.values()):
             raise ValueError(
-                f"--algorithm distillation requires constants: none exist for {', '.join(found)}"
+                f"--algorithm distillation requires constants, but none exist for {', '.join(found)}: use --algorithm "
+                "ppo, or name a workload that has some"
             )
         rows = np.array([offsets.of_rule(each or self.initial.rule) for each in found.values()])
         return np.repeat(rows, self.shares, axis=0)

@@ -2,13 +2,13 @@
 
 Many decisions share one instant while hours may pass between others, so the discount factor of a step is
 exp(-elapsed / tau), with the elapsed seconds from `info["elapsed"]`. Before the critic knows what time costs, an action
-after which no time passes looks better than waiting, so the actor rests during the first rollouts.
+after which no time passes looks better than waiting, so the actor is not trained in the first rollouts.
 
 Jobs that arrive in a step cost the same whatever the action was, and they are most of the noise of a return. The value
 is a sum over jobs, so that the part of jobs which have just arrived can be left out of the step's advantage: a control
 variate like the input-dependent baselines of Mao et al. (ICLR 2019), from one copy of the arrivals instead of several.
 
-Rewards are `regret`: what a step adds to the least job-seconds that the jobs present can cost.
+Rewards are `regret`: minus the increase of the least job-seconds that the jobs present can cost.
 """
 
 from typing import Any
@@ -68,7 +68,7 @@ class TimedBuffer(RolloutBuffer):
         self.returns = self.advantages + self.values
 
     def _value_of_arrivals(self) -> NDArray[np.float32]:
-        """Return the part of the next values that is of jobs which arrived in the step: (steps, environments)."""
+        """Return the part of the next values that comes from jobs that arrived in the step: (steps, environments)."""
         found = np.zeros_like(self.values)
         if self.network is not None:
             for step in range(self.buffer_size - 1):
@@ -80,7 +80,7 @@ class TimedBuffer(RolloutBuffer):
 class TimedPPO(TwoPhases):
     """PPO of Stable-Baselines3 on a `TimedBuffer`, whose actor learns after the first rollouts.
 
-    Gradients of actor and critic are clipped apart, so that a large error of the critic does not stop the actor.
+    Gradients of actor and critic are clipped separately, so that a large error of the critic does not stop the actor.
 
     critic_first: number of rollouts from which only the critic learns.
     without_arrivals: whether advantages leave out the value of jobs that arrive.
@@ -128,7 +128,7 @@ class TimedPPO(TwoPhases):
 
 
 class Endless(VecEnvWrapper):
-    """Rewards over `JOBS` x `tau_s` job-seconds, whatever the window; windows seem to go on for ever.
+    """Environments with rewards in units of `JOBS` x `tau_s` job-seconds, in all windows, and episodes without an end.
 
     A window ends at a stated time, which the cluster's state does not show, so that an end is worth the value of the
     state there (`TimeLimit.truncated`).

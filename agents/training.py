@@ -105,7 +105,8 @@ class SteerTraining(Training):
     """ppo: a search for constants, then PPO. distillation: one network imitates the constants of each workload, then
     PPO."""
     weights: tuple[str, ...] = ()
-    """Weights of the rule that the agent sets; default: the usual ones. See `Rule` for their meaning."""
+    """Weights of the rule that the agent sets; default: sixteen of the 26. See `Rule` in simulator/rule_policy.py for
+    their names and meaning."""
     decisions_per_window: int = choice(12, least=1)
     """Decisions per window, after equal numbers of arrivals."""
     init_from: str = UNION

@@ -73,6 +73,6 @@ class Trial:
         return bool((runs | np.isin(pair, view.loading)).all())
 
     def is_worse(self, view: "View") -> bool:
-        """Return whether the two together kept their GPUs less busy than the host did alone."""
+        """Return whether host and guest together kept their GPUs less busy than the host had done alone."""
         done = float(view.jobs.busy_s[[self.host, self.guest]].sum()) - self.busy_s
         return done < self.before * (view.now - self.began_s)

@@ -1,4 +1,4 @@
-"""Fair share: start jobs of the tenant that has used least of late, relative to its quota, as Slurm does.
+"""Fair share: start jobs of the tenant with the lowest recent use relative to its quota, as Slurm does.
 
 Claim: if jobs start in the order of their accounts' past use relative to their shares, and past use counts for less the
 older it is, then each account comes to use its share, whatever the others submit. Source: Slurm's documentation of the

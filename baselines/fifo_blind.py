@@ -4,8 +4,8 @@ Baseline of Xonar's claim (IEEE CLOUD 2022, abstract: jobs run out of GPU memory
 scratch). Taken from the authors' prototype (github.com/pengujoa/Xonar): the head of the queue starts as soon as a place
 is free, and blocks all other jobs until then; the prototype's own FIFO has a memory test, see `packed_fifo`. Inferred:
 empty GPUs come first, then those with the fewest jobs; a failed job keeps its position in the order, so on one pair of
-GPUs it restarts in its place, beside the same job; after three failures it gets GPUs of its own (`simulator.search`),
-since otherwise two long jobs could destroy each other's progress for ever.
+GPUs it restarts in its place, with the same job; after three failures it gets exclusive GPUs (`simulator.search`),
+since otherwise two long jobs could destroy each other's progress endlessly.
 """
 
 from dataclasses import dataclass

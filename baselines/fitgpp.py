@@ -2,9 +2,10 @@
 
 Claim: preempting those long jobs that can be resumed without much delay cuts the 95th percentile of the slowdown of
 trial jobs under FIFO by 96.6 % (FitGpp; Yabuuchi et al., OpML 2019, abstract). From memory, not checked against the
-paper: the score, size / largest size + 4 x grace period / longest grace period, size being the norm of a job's shares
-of a node; the job with the lowest is paused, P = 1 times at most. Our choice: trials are profiled at `trial_s` at most;
-the grace period is the pause; where no single job frees enough GPUs of one node the trial waits.
+paper: the score, size / largest size + 4 x grace period / longest grace period, where size is the norm of a job's
+shares of a node; the job with the lowest score is paused, a job at most P = 1 times. Our choice: a trial has a profiled
+run time of at most `trial_s`; the grace period is the pause; a trial waits if no single job frees enough GPUs of one
+node.
 """
 
 from dataclasses import dataclass

@@ -1,21 +1,21 @@
-"""Shares of time on each type of GPU by a linear program, carried out in rounds (Gavel, OSDI 2020).
+"""Time shares of each job on each type of GPU from a linear program, realised in rounds (Gavel, OSDI 2020).
 
-Claim: jobs gain very differently by a faster type, so a policy that knows each job's throughput on each type serves all
-better than one that takes GPUs to be alike. Its "least attained service" is max-min fairness: shares X of time, of each
-job on each type, that maximise the minimum of GPUs x throughput(X) / throughput(equal time on every GPU), where no job
-has more than all of its time and no type gives more GPUs than it has. The authors' code states that, and a round: of
-all pairs of job and type the largest X / time received first, a job on one type, and on the same GPUs if possible. From
-memory, not checked against the paper: rounds of 6 min; that their count of time starts again with each X, and only a
-deficit is carried over.
+Claim: a faster type speeds up some jobs much more than others, so a policy that knows each job's throughput on each
+type serves all jobs better than one that treats all GPUs alike. Its "least attained service" is max-min fairness: time
+shares X, of each job on each type, that maximise the minimum of GPUs x throughput(X) / throughput(equal time on every
+GPU), where the shares of a job sum to at most 1 and no type gives more GPUs than it has. The authors' code states that,
+and the rounds: pairs of job and type are served by decreasing X / time received, a job on one type, and on the same
+GPUs if possible. From memory, not checked against the paper: rounds of 6 min; the count of time received restarts with
+each X, and only a deficit is carried over.
 
-Inferred: what the minimum leaves over goes to the largest sum; X is summed, like the time received, since a job came,
-or newcomers would go first until they had received as much as any other job. Our choice: GPUs are never given where a
-job has no share, which their code does with what is left over, since here a move costs minutes; a job that has no turn
-in a round but is in no other's way runs on; between rounds what fits starts where it has a share, and no job is paused;
-a job goes to another type as `Resize` does; a gang for which no type has enough GPUs has a share of all together; on
-GPUs of one type, where many shares are optimal, jobs have equal shares or all they can use, for which no solver is
-needed. Throughputs are as profiled. Objective `throughput`, the largest sum: as theirs, but for gains over equal time.
-Left out: two jobs on a GPU, throughputs to be estimated, weights, groups with shares of their own.
+Inferred: capacity beyond the optimal minimum is used to maximise the sum; X and the time received are summed since a
+job's arrival, or new jobs would go first until they had received as much as any other job. Our choice: a job gets no
+GPUs of a type where it has no share, unlike with left-over GPUs in their code, since here a move costs minutes; a job
+without a turn in a round runs on if no other job needs its GPUs; between rounds jobs that fit start where they have a
+share, and no job is paused; a job changes its type by `Resize`; a gang that is wider than every type has a share of all
+types together; with a single type, where many shares are optimal, jobs have equal shares or all that they can use,
+which needs no solver. Throughputs are as profiled. Objective `throughput` is the largest sum, as theirs, but of gains
+relative to equal time. Left out: two jobs on a GPU, estimated throughputs, weights, groups with their own shares.
 
 Rounds are carried out by `simulator.kernel.rounds.time_sharing`.
 """

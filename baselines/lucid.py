@@ -53,7 +53,7 @@ class Lucid:
         return joins.cheapest(cost) or Wait(ticks=False)
 
     def _classes(self, view: "View", jobs: np.ndarray) -> np.ndarray:
-        """Return the classes of jobs, in the shape of `jobs`; that of job 0 stands where a job is -1."""
+        """Return the classes of jobs, int64 in the shape of `jobs`; where a job is -1, that of job 0."""
         some = view.jobs_of(np.maximum(jobs, 0).ravel())
         classes: np.ndarray = self._limits.searchsorted(some.gpu_utilization, side="right")
         return classes.reshape(jobs.shape)

@@ -1,10 +1,10 @@
 """First in, first out on shared GPUs, where the profiled memory of all jobs on a GPU must fit into it.
 
-This is Xonar with its memory test, which prevents failures, and without its choice of partners. Taken from the authors'
-prototype (github.com/pengujoa/Xonar): the test, GPU by GPU, and that the prototype's FIFO waits until the head passes
-it (`strict=True`). By default, our choice, later jobs overtake a head that does not pass, so that Xonar's gain over
-this policy comes from its choice of partners alone. Inferred: empty GPUs first, then those with the fewest jobs.
-Without sharing it is FIFO.
+This is Xonar with its memory test, which prevents failures, and without its choice of partners. From the authors'
+prototype (github.com/pengujoa/Xonar): the test of each GPU, and with `strict=True` that the queue waits until its head
+passes the test. Our choice, the default: later jobs overtake a head that does not pass, so that Xonar's gain over this
+policy comes from its choice of partners alone. Inferred: empty GPUs first, then those with the fewest jobs. Without
+sharing it is FIFO.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Random order: start fitting jobs in uniformly random order, without preemption; a lower baseline.
+"""Random order: start fitting jobs in uniformly random order, without preemption; a weak baseline.
 
 Our own baseline. It leaves no GPU idle that a queued job could use, so an advantage over it comes from order alone.
 """

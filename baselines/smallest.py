@@ -1,4 +1,4 @@
-"""Fewest GPUs first: start the job with the fewest GPUs that fits, without preemption; a lower baseline.
+"""Fewest GPUs first: start the job with the fewest GPUs that fits, without preemption; a weak baseline.
 
 General knowledge. It shows the value of the size alone, without estimates; wide gangs wait. CPU jobs come first.
 """

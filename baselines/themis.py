@@ -1,4 +1,4 @@
-"""Job treated worst first, by its time in the cluster over its time alone; GPUs are leased (Themis, NSDI 2020).
+"""Finish-time fairness: the job with the worst ratio of shared to exclusive JCT goes first (Themis, NSDI 2020).
 
 Claim: a job is treated fairly if it ends no later than with a share of its own; GPUs whose lease is over go to the jobs
 furthest from that, at the price of some efficiency (general knowledge). From memory, not checked against the paper:

@@ -1,4 +1,4 @@
-"""Most GPUs first: start the job with the most GPUs that fits, without preemption; a lower baseline.
+"""Most GPUs first: start the job with the most GPUs that fits, without preemption; a weak baseline.
 
 General knowledge. It fills as many GPUs as a policy can that considers one job at a time, and has no other goal. The
 gap to other policies shows that jobs do not wait because of idle GPUs. CPU jobs come last.

@@ -23,7 +23,7 @@ would fit are refused.
 
 Inferred: the GPUs that a gang of any size shares (all with the same jobs on them, see `simulator.search`); of all jobs
 and GPUs the pair of smallest score; with several jobs there the sum over them. Added: `patience_s`, since a job that
-needs much memory can be passed over for ever. Not adopted, as errors: that a chosen partner counts as having r = 1 at
+needs much memory can be passed over endlessly. Not adopted, as errors: that a chosen partner counts as having r = 1 at
 the next choice, that a place without a fitting job closes, that every GPU counts the memory of the first worker.
 """
 

@@ -11,7 +11,7 @@ A winner is a best move whose simulated gain exceeds two standard errors. Sample
 above 0 by two standard errors, (2 x noise / gain)^2, true or simulated. The correlation is between the simulated and
 the true gains of all moves tried: without it, simulated futures do not say what pays in the true one.
 
-`--write` keeps the results in docs/room_moves.csv, beside those of other workloads; docs/workloads.md has the
+`--write` keeps the results in docs/room_moves.csv, next to those of other workloads; docs/workloads.md has the
 correlations.
 """
 

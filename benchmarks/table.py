@@ -310,14 +310,13 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
     found = {name: baselines.tuned(name)[0] for name in count if baselines.searched(name)}
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     lines = [
-        f"Made by `{command}`. Mean JCT / {REFERENCE}'s: {ESTIMATOR}; lower is better, the best is in bold. Bootstrap "
-        "intervals over test windows are in [`docs/results.csv`](results.csv); the median half-width is that of a "
-        f"column's 95 % intervals. An oracle uses true run times. {table_notes.YARDSTICK} "
+        f"Made by `{command}`. Mean JCT / {REFERENCE}'s: {ESTIMATOR}; the best is in bold. The median half-width is "
+        f"that of a column's 95 % intervals. An oracle uses true run times. {table_notes.YARDSTICK} "
         f"Test windows (seed 0): {grouped(count)}.{narrow}",
         "",
-        f"The second figure of a cell is with settings searched on training windows by `{SEARCH}`; = means that no "
-        f"settings were better than the defaults. A bare 1 means the same result as {REFERENCE} in every window. In an "
-        "empty cell, the workload lacks the policy's lever, or the policy is left out. "
+        f"The second figure of a cell is with settings that `{SEARCH}` found on training windows; = means that none "
+        f"were better than the defaults. A bare 1 means the same result as {REFERENCE} in every window. A cell is "
+        "empty where the workload does not simulate the policy's mechanism, or the policy was not run. "
         f"The row {TUNED} is the policy with the best score on validation windows: "
         f"{grouped(found) or 'none yet'}.{' Searched on windows of an earlier version.' * earlier}",
     ]

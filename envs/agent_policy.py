@@ -45,7 +45,7 @@ from gpu_cluster_gym.workloads import Scenario
 
 Predict = Callable[[Any, np.ndarray], Any]
 """Map an observation and the mask of legal actions, bool (actions,), to an action."""
-ENDLESS = "the agent pauses and restarts jobs again and again, and they do not end"
+ENDLESS = "the agent pauses and restarts jobs again and again, and they do not end (with action plain, raise min_run_s)"
 
 
 def AgentPolicy(  # noqa: N802 - reads like a class
@@ -126,7 +126,7 @@ class PlainAgent:
         return not self._actions.pauses or _events(view) != self._quiet
 
     def _wait(self, view: View) -> Wait:
-        """Return a wait for the next event, for at most `stepping.LONGEST_WAIT_S` after the agent was last asked."""
+        """Return a wait for the next event, until at most `stepping.LONGEST_WAIT_S` after the agent was last asked."""
         if self._is_asked(view):
             self._until_s = view.now + stepping.LONGEST_WAIT_S
         # Not past the next instant where a job was paused at this one, since it may start then.

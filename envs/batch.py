@@ -130,7 +130,7 @@ class Batch(ABC):
     def step(self, actions: np.ndarray) -> None:
         """Step each environment that is not over: act, simulate to the next decision, compute its reward.
 
-        ValueError, with nothing changed, if an action is illegal.
+        ValueError, with nothing changed, for a wrong type, or for an illegal action with `illegal="raise"`.
         """
         live = ~self.over
         chosen = self._legal(np.asarray(actions))

@@ -92,7 +92,8 @@ class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Carry out an action, and simulate to the next decision or to the end.
 
-        ValueError if it is illegal; ResetNeeded before the first reset.
+        ValueError for an action of another shape or type, or for an illegal one with `illegal="raise"`; ResetNeeded
+        before the first reset.
         """
         if not self._has_begun:
             raise gymnasium.error.ResetNeeded("step before the first reset: call reset first")
@@ -339,8 +340,8 @@ class PlainBatch(Batch):
             self.refuse_several_sizes()
             if isinstance(self._observation, FromView):
                 raise ValueError(
-                    "observation: a function needs a view of each environment; make them one by one, as "
-                    "gymnasium.make_vec does with vectorization_mode='sync'"
+                    "observation: a compiled batch cannot call a function of the view; pass "
+                    "vectorization_mode='sync' to gymnasium.make_vec"
                 )
         self._tau_s = validation.time_constant("tau_s", tau_s)
         self._min_run_s = validation.finite("min_run_s", min_run_s, minimum=0)
@@ -484,7 +485,7 @@ class GPUClusterEnv(ClusterEnv):
     some time. A step starts a job, pauses one, or waits for the next event; several steps may share an instant.
     Instants at which only waiting is legal are skipped. The queue is shown in the order of arrival. The base policy is
     the reference of scores and rewards, and makes the choices that are left to rules: FIFO by default; with
-    `hints=True`, `baselines.xion_threshold` with `exponent` and `margin`, in whose order the queue is then shown.
+    `hints=True`, `baselines.xion_threshold` with `exponent` and `margin`, whose order the queue then has.
 
     ## Action Space
     MaskedDiscrete(n), int64. With K queue slots and R running slots:
@@ -504,9 +505,9 @@ class GPUClusterEnv(ClusterEnv):
       the new one. Jobs pause in no other way. Jobs with parameter servers only start where they fit.
     - `wait`: it is illegal.
     The mask of legal actions is `info["action_mask"]`, or `action_masks()` for MaskablePPO. `sample()` draws legal
-    actions. An illegal action is replaced by the next legal one that is no pause: from slot k on, the first job that
-    can starts, else from slot 0 on, or the environment waits. `info["illegal"]` counts these, and a UserWarning says
-    so once.
+    actions. An illegal action is replaced by the next legal one that is no pause: a start of a later slot, else
+    waiting, or where that is illegal the first legal start. `info["illegal"]` counts these, and a UserWarning says so
+    once.
 
     ## Observation Space
     `sets`, the default: Box, float32 (n,): the features of K queued jobs, totals of the cluster, legal starts and
@@ -524,12 +525,14 @@ class GPUClusterEnv(ClusterEnv):
     A module of `envs/rewards`, in units of `info["scale"]`, the base policy's mean JCT on the window, s:
     - `jct` (default): minus the integral of the number of jobs present. The undiscounted return times the scale is
       minus the total JCT.
-    - `gain`: job-seconds saved relative to the base policy. The return times the scale is its total
-      JCT minus the agent's.
+    - `gain`: job-seconds saved relative to the base policy. The return times the scale is the base policy's total JCT
+      minus the agent's.
     - `rollout_advantage`: discounted job-seconds by which the action beats the base policy's own; only with
       `placed_by="rule"` and `victims_by="rule"`.
-    - `slowdown`: the slowdown gathered, without a unit: the undiscounted return is minus the mean slowdown.
-    In a steady window these sums are of all jobs present until the episode ends, `jct_ratio` is of those that count.
+    - `slowdown`: minus the increase of the mean slowdown, without a unit: the undiscounted return is minus the mean
+      slowdown.
+    - `regret`: minus the increase of the least total JCT, so that an action costs at once what it costs later.
+    In a steady window rewards include all jobs present until the episode ends, `jct_ratio` only those that count.
 
     ## Starting State
     `reset` draws a window; `options={"window": n}` names one by its number, as in `info["window"]` and in results
@@ -569,8 +572,7 @@ class GPUClusterEnv(ClusterEnv):
     - `margin`: gain required of a pause under the base policy, in overheads; None means 8 with hints, else infinity.
     - `queue_order`: `arrival`, the order of submission, or `gain`, a heuristic's, which requires hints; None means
       `gain` with hints.
-    - `min_run_s`: time since its last start after which an action may pause a job, s. With a short one, agents may
-      learn to pause and restart jobs without end.
+    - `min_run_s`: time since its last start after which an action may pause a job, s.
     - `when_full`: `wait`, `claim` or `displace`: what a start that does not fit does; only with `victims_by="agent"`.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
     - `illegal`: replace an illegal action by the `next_legal` or the `first_legal` one, or `raise` a ValueError.

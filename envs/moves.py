@@ -214,10 +214,10 @@ class MovesEnv(UnionEnv):
     ## Action Space
     MaskedDiscrete(max_moves), int64: the index of a listed move. Listed are:
     - starts of the first `queued_jobs` jobs in the rule's order: for each number of workers, on the cheapest shared
-      GPUs, on GPUs of its own, in place of the cheapest victims, and on CPU cores.
+      GPUs, on exclusive GPUs, in place of the cheapest victims, and on CPU cores.
     - migrations and pauses of the `running_jobs` jobs that would gain most.
     - waiting for the next event, or for a minute.
-    - with `cores=True`: the rule's division of cores, which is otherwise not made at that instant, and one core more or
+    - with `cores=True`: the rule's division of cores, which then happens only if it is chosen, and one core more or
       less, or one level of throttling, for each of the `running_jobs` jobs furthest from their demand.
     `moves()` returns the list in words. The mask is `info["action_mask"]`, or `action_masks()`.
 
@@ -237,7 +237,8 @@ class MovesEnv(UnionEnv):
     As for `GPUClusterEnv`.
 
     ## Episode End
-    Terminated when all jobs are done. Truncated when jobs never end, or after 1,000 instants per job.
+    Terminated when all jobs are done, in a steady window when those that count are done. Truncated when jobs never end,
+    or after 1,000 instants per job.
 
     ## Information
     As for `GPUClusterEnv`. The reference policy is the default rule; `agrees` is True for the move that the rule with

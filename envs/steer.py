@@ -139,15 +139,16 @@ class SteerEnv(UnionEnv):
 
     ## Rewards
     In units of `info["scale"]`, 1 % of the default rule's total JCT on the window, s:
-    - `gain` (default): job-seconds saved relative to the default rule. The return is the reduction of mean JCT in
-      percent; -100 where jobs never end.
+    - `gain` (default): job-seconds saved relative to the default rule. Where all jobs of the window count, the return
+      is the reduction of mean JCT in percent; -100 where jobs never end.
     - `jct`: minus the integral of the number of jobs present.
 
     ## Starting State
     As for `GPUClusterEnv`; the first decision is when the first job arrives.
 
     ## Episode End
-    Terminated when all jobs are done. Truncated when jobs never end.
+    Terminated when all jobs are done, in a steady window when those that count are done. Truncated when jobs never end,
+    or after 100 instants per job.
 
     ## Information
     As for `GPUClusterEnv`. The reference policy is the default rule; `agrees` is True where all offsets are 0.

@@ -106,7 +106,8 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Info]:
         """Take a step in every environment.
 
-        ValueError, with nothing changed, if an action is illegal; ResetNeeded before the first reset of an environment.
+        ValueError, with nothing changed, for actions of another shape or type, or for an illegal one with
+        `illegal="raise"`; ResetNeeded before the first reset of an environment.
         """
         batch = self.batch
         if not self._has_begun.all():

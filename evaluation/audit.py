@@ -42,7 +42,7 @@ WHOLE = (
     *("now", "instant", "max_share", "cpu_limited", "bandwidth_limit_gbs"),
     *("queue", "waiting", "startable", "running", "loading", "pausing", "preemptible"),
 )
-"""Attributes of a view beside its tables."""
+"""Attributes of a view that are not tables."""
 
 
 class Leak(NamedTuple):

@@ -1,7 +1,8 @@
 """Paired comparisons of policies on the same windows: mean ratios with intervals, tests and profiles.
 
 Comparisons of trained agents follow rliable (Agarwal et al., NeurIPS 2021, arXiv 2108.13264): interquartile means and
-performance profiles beside means, with bootstrap intervals. Agents, one per training seed, and windows are resampled.
+performance profiles in addition to means, with bootstrap intervals. Agents, one per training seed, and windows are
+resampled.
 """
 
 import math
@@ -130,7 +131,7 @@ def _paired(
     if not np.array_equal(own, other):
         apart = sorted(map(str, set(map(tuple, own.tolist())) ^ set(map(tuple, other.tolist()))))
         raise ValueError(
-            "the two summaries have different windows; (window, seed) in a single summary: "
+            "the two summaries have different windows: compare runs of the same windows; (window, seed) in one only: "
             + ", ".join(apart[:5])
             + (f" and {len(apart) - 5} more" if len(apart) > 5 else "")
         )

@@ -48,9 +48,9 @@ DAYS = (2, 14)
 PAST_TIMES = 30
 """Number of past times at which forecasts are compared with actual waits."""
 MIN_PAST_TIMES = 8
-"""Minimum number of these at which jobs were queued."""
+"""Minimum number of past times with queued jobs."""
 WARM_UP_SHARE = 0.2
-"""Share of the history before the first of these times."""
+"""Share of the history before the first past time."""
 PAST_FUTURES = 40
 LOG_OFFSET_S = 60.0
 """Offset added to a wait before its logarithm is taken."""

@@ -107,7 +107,9 @@ def finding(run: Run) -> Finding:
     else:
         title = f"{best}: mean JCT {percent} % {'below' if each.ratio < 1 else 'above'} {reference}'s"
     title += " in simulation" if run.provenance.get("verdict") else ""
-    most = f", the lowest of {len(candidates)} policies beside {reference}" if len(candidates) > 1 else ""
+    most = (
+        f", the lowest of {len(candidates)} policies compared with {reference}" if len(candidates) > 1 else ""
+    )
     few = f"; intervals are too narrow below {FULL_WINDOWS} windows" if 1 < count < FULL_WINDOWS else ""
     return Finding(title, f"Job completion time (JCT) over {over}{most}{few}.", best)
 
@@ -135,7 +137,7 @@ def _log(run: Run) -> str:
 
 REPLAY_NOTE = (
     "Two policies on the same jobs. Move the slider or press Play; select a job in the grid, the queue, the chart or "
-    "the list for its life. Drag across a chart over time, or zoom, for a part of the time."
+    "the list to see its history. Drag across a chart over time, or zoom, to show a part of the time."
 )
 
 

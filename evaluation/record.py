@@ -250,7 +250,7 @@ def swf_text(executions: pd.DataFrame, cluster: "Cluster") -> str:
 
 
 def write(folder: Path, records: Mapping[str, Record], cluster: "Cluster") -> None:
-    """Write each policy's segments and timeline, and files per window for evalys and SWF tools, beside its results."""
+    """Write each policy's segments and timeline, and files per window for evalys and SWF tools, next to its results."""
     for name, record in records.items():
         place = folder / run_folder.folder_name(name)
         record.segments.to_csv(place / SEGMENTS_FILE, index=False)

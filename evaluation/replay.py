@@ -1,6 +1,6 @@
 """Data of the report's replay: what each job did in one window under each policy, in numbers that a page can carry.
 
-A job's life is its segments of `evaluation.record`, from its submission to its end without gaps. Times are whole
+A job's history is its segments of `evaluation.record`, from its submission to its end without gaps. Times are whole
 seconds from the first submission of the window.
 """
 
@@ -17,7 +17,7 @@ from gpu_cluster_gym.evaluation.plot import run_tables
 from gpu_cluster_gym.evaluation.plot.run_tables import Run, window_rows
 
 PHASES = ("queued", "reserved", "loading", "running", "pausing", "restarting")
-"""Phases of a life, by their number in the page."""
+"""Phases of a job, by their number in the page."""
 MAX_SEGMENTS = 2_000_000
 """Segments of all windows of a page, some eight bytes each."""
 DECIDED, TAIL = 0.99, 1.05

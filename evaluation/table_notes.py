@@ -101,7 +101,7 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
         )
     if scenario.with_history:
         lines.append(
-            f"with history, for all policies: run times predicted from finished jobs of {scenario.run_time_predictor}"
+            f"run times predicted from finished jobs of {scenario.run_time_predictor}, for all policies"
         )
     if tenants := workloads[0].tenants:
         lines.append(

@@ -2,7 +2,7 @@
 
 The log's own scheduler is simulated too, so that both waits have the same simplifications. It is the candidate of
 `CANDIDATES` whose starts are nearest to the logged ones, and the distance of its mean wait from the logged one is the
-simulator's own error on this log. A difference that is smaller than this error is no verdict.
+simulator's own error on this log. A difference that is smaller than this error gives no verdict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,31 +25,33 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 CANDIDATES = ("fifo_strict", "easy", "fifo")
-"""Schedulers that a log may come from, the most common last resort last."""
+"""Policies that may stand in for the log's own scheduler; of equally near ones, the first does."""
 NEED_NO_ESTIMATES = ("fifo", "fifo_strict")
 DAY = 86_400.0
 MIN_BLOCKS = 10
-"""Blocks of time to resample, at least: shorter ones than a day in a log of fewer days."""
+"""Minimum number of blocks of time to resample: days, or shorter blocks in a log of fewer days."""
 MIN_JOBS = 50
 MAX_ERROR = 0.25
 """Largest error of the simulator with which a verdict is given: our choice."""
 MAX_NAMES = 5
-"""Partitions to name, at most."""
+"""Maximum number of partitions that a note names."""
 RESAMPLES = 4_999
 CONFIDENCE = 0.95
 MAX_ABOVE = 0.01
 """Largest share of the log's GPU time beyond the cluster's GPUs, for clocks of different hosts: our choice."""
 MIN_WAIT_S = 1.0
-"""Logged mean wait below which nobody waits."""
+"""Logged mean wait, s, below which no verdict is given, since no job waits."""
 LONG_WAIT_S = 60.0
-"""Waits up to this are those of the scheduler's cycle, not of the queue."""
+"""Waits up to this, s, count as those of the scheduler's cycle, not of the queue."""
 
 
 class Calibration(NamedTuple):
     """The candidate that is nearest to the log's own scheduler, and the simulator's error.
 
-    name: the candidate. log_s, simulated_s: mean wait, logged and simulated. median_s: of the jobs' distances between
-    the simulated and the logged start. rank: correlation of the order of starts.
+    name: the candidate.
+    log_s, simulated_s: mean wait, logged and simulated, s.
+    median_s: median distance between a job's simulated and logged start, s.
+    rank: rank correlation of the starts.
     """
 
     name: str

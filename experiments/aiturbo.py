@@ -4,16 +4,16 @@ Claim: mean JCT is 3 times shorter than the state of the art's. The abstract doe
 here against Tiresias handicapped as in a later prototype of the same lab, where each of its parameter servers takes a
 GPU and each of AITurbo's five CPU cores; against Tiresias with servers on cores; and against Optimus.
 
-Inferred: the mechanism, as far as it is that prototype's (see baselines/aiturbo.py), and the workload. 120 jobs with
+Inferred: the mechanism, partly from that prototype (see baselines/aiturbo.py), and the workload. 120 jobs with
 one or two servers arrive one by one at 16 GPUs; 45 % are predictable from the start, 40 % become predictable while they
 run, 15 % never; a restart takes a minute. The load of 0.7 counts the requested workers; with servers on GPUs it is
-1.03, so the handicapped baseline is overloaded: its queue grows as long as jobs arrive, and a factor over it is that of
-a horizon. At a load of 0.4, offered 0.60, the factor levels off from 240 jobs on, at 0.5, offered 0.75, from about 500.
-The claim is therefore tested at these loads with 960 jobs, and the factor by number of jobs is shown beside. Further
+1.03, so the handicapped baseline is overloaded: its queue grows as long as jobs arrive, and the factor with the number
+of jobs. At a load of 0.4, offered 0.60, the factor levels off from 240 jobs on, at 0.5, offered 0.75, from about 500.
+The claim is therefore tested at these loads with 960 jobs; another table has the factor by number of jobs. Further
 workloads have arrivals as bursty as Philly's, and a burst of jobs like that lab's sixty. In the prototype AITurbo's
-feedback queues have no effect, since jobs within them come by the points that decide on the queue; with jobs in arrival
-order within them they are shown too. Missing: a model that decides from progress whether a job is predictable; a column
-of the trace says when it is.
+feedback queues have no effect, since the points that decide on the queue also order the jobs within it; a setting with
+arrival order within queues is shown too. Missing: a model that decides from progress whether a job is predictable; a
+column of the trace says when it is.
 
 Inferred for the laboratory's jobs: they are fitted to the jobs that the prototype submits
 (github.com/MaoZzzzz/Aiturbo-vGPU, sixty in 212 s; none of its rows is kept): shares of networks with their batch sizes,

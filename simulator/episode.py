@@ -220,9 +220,9 @@ class Episode:
                 calls.pause(self.states, 0, self.jobs, job)
 
     def run_until(self, ranking: Ranking, time_s: float, account: "Account | None" = None) -> None:
-        """Carry out a ranking, from the first job on, until a time, and leave what happens then to be done.
+        """Carry out a ranking from the first job up to a time, whose own events are not carried out yet.
 
-        account: records what happens, and goes on to do so where `run` gets the same one.
+        account: records what happens; pass the same one to `run` to continue the record.
         """
         if account:
             account.begin(self)
@@ -271,7 +271,7 @@ class Episode:
         if self.state.failures[job] < MAX_FAILURES:
             job = int(self.state.oom_restarts.argmax())
             return (
-                f"job {job} has run out of memory {MAX_FAILURES:,} times (start it alone, or beside jobs that leave it "
+                f"job {job} has run out of memory {MAX_FAILURES:,} times (start it alone, or with jobs that leave it "
                 "enough memory)"
             )
         return (

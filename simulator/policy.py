@@ -162,4 +162,4 @@ class RunsCompiled(ABC):
 
 
 BASE_POLICY = Ranking("weighted", "cost_aware", exponent=1.0, margin=8.0)
-"""The heuristic that agents start from: of the threshold family, tuned on training windows of Philly's generator."""
+"""Base policy of environments with `hints=True`: `xion_threshold`, tuned on training windows of Philly's generator."""

@@ -218,7 +218,7 @@ class Steered(RunsCompiled):
         """Run the first record to the end; return whether every job finished.
 
         Weights are written into the first memory whenever a decision is due. act_until: acts at the current instant and
-        all others before a time, goes on to the first instant at that time or later, and returns whether jobs are left.
+        all others before a time, advances to the first instant from that time on, and returns whether jobs are left.
         """
         more = bool(calls.advance(states, 0, jobs))
         for until in (*decision_times(jobs["submit_s"], self.every).tolist(), np.inf):

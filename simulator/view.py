@@ -31,7 +31,7 @@ class Entities:
 class Column:
     """A field of the jobs, or of the record over jobs, GPUs or nodes, shown as a copy.
 
-    The copy is made once for each table; a table lasts until the simulation goes on.
+    The copy is made once for each table; a table is valid until the simulation advances.
     """
 
     def __init__(self, origin: Literal["job", "state"], field: str, meaning: str) -> None:

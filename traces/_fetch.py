@@ -1,8 +1,4 @@
-"""Download a public trace from its official archive or resume the download, check it, and extract it into a folder.
-
-An archive is extracted beside its folder and renamed into place once it is complete. Only regular files inside the
-folder are extracted, up to a limit of bytes.
-"""
+"""Download a public trace from its official archive, or resume the download; check it, and extract it into a folder."""
 
 from __future__ import annotations
 

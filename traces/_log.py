@@ -100,7 +100,7 @@ def columns_given(text: str | None) -> tuple[tuple[str, str], ...]:
 
 
 def _quoted(text: str) -> str:
-    """Return pairs with the quotes around a heading moved around its pair, as csv reads them."""
+    """Return pairs with quotes around each pair instead of its heading only, as the module csv requires."""
     parts = text.split('"')
     if len(parts) % 2 == 0:
         raise ValueError("a closing quote is missing")

@@ -72,7 +72,9 @@ def snapshot(
     if name is None and not columns and _squeue.looks_like(head_of(file)):
         table, found, now_s = _squeue.read(file)
         if at is not None:
-            raise TraceError(file, None, None, "--at with squeue --json", "no --at: it has one time alone")
+            raise TraceError(
+                file, None, None, "--at for squeue --json", "no --at, since that has a single time"
+            )
     else:
         table = _readers.read(name, file, Options(columns, time_zone, unfinished=True))
         found = _squeue.Queue({}, {})
@@ -99,7 +101,7 @@ def cut(table: pd.DataFrame, now_s: float, file: File = "job table") -> Snapshot
         present = present[present["num_gpus"] > 0]
     if present.empty:
         raise TraceError(
-            file, None, None, "no running or queued job", "some, or a time at which some did (--at TIME)"
+            file, None, None, "no running or queued job", "at least one (choose a time with jobs: --at TIME)"
         )
     hidden = np.where(start_s[present.index] <= now_s, start_s[present.index], np.nan)
     present = present.assign(logged_start_s=hidden, duration_s=np.nan).reset_index(drop=True)

@@ -100,15 +100,21 @@ reader = Reader(f"PAI's {JOB_TABLE}.csv (with {TASK_TABLE}.csv)", looks_like, re
 
 
 def _tables(file: Path) -> tuple[Path, Path]:
-    """Return the paths of both tables; TraceError where the other is not beside the one named."""
+    """Return the paths of both tables; TraceError where the other is not in the same folder."""
     for own, other in ((JOB_TABLE, TASK_TABLE), (TASK_TABLE, JOB_TABLE)):
         if own in file.name:
             beside = file.with_name(file.name.replace(own, other))
             if not beside.is_file():
-                raise TraceError(file, None, None, "no file beside it", f"{beside.name}, which belongs to it")
+                raise TraceError(
+                    file, None, None, "one of two tables", f"{beside.name} too, in the same folder"
+                )
             return (file, beside) if own == JOB_TABLE else (beside, file)
     raise TraceError(
-        file, None, None, f"a table named {file.name}", f"{JOB_TABLE}.csv, beside {TASK_TABLE}.csv"
+        file,
+        None,
+        None,
+        f"a table named {file.name}",
+        f"{JOB_TABLE}.csv and, in the same folder, {TASK_TABLE}.csv",
     )
 
 

@@ -57,6 +57,7 @@ _GRES = re.compile(r"(?:gres[/:])?gpu(?::([^:=(),\s]+))??(?:[:=](\d{1,6}))?(?:\(
 _NO_GPU_COUNT = re.compile(r"(?:gres[/:])?gpu(?![a-z])", re.ASCII)
 _TASKS = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,6}))?)?", re.ASCII)
 MAX_TASKS = 100_000
+"""Maximum number of tasks of an array."""
 SLICES = 7
 """Compute slices of a GPU that is divided by MIG."""
 
@@ -286,7 +287,7 @@ def _set_gpus(log: Log, fields: list[str]) -> None:
 
 
 def _counts(log: Log, names: tuple[str, ...], usual: float) -> Floats:
-    """Return the whole numbers of the first of these fields that the log has."""
+    """Return the whole numbers of the first of these fields that the log has, `usual` where there is none: (rows,)."""
     name = next((each for each in names if each in log), None)
     if name is None:
         return np.full(len(log), usual)

@@ -139,7 +139,7 @@ def _strict(
             continue
         if len(fields) != len(FIELDS):
             raise TraceError(
-                file, number, None, f"{len(fields)} fields", f"{len(FIELDS)} numbers split by blanks"
+                file, number, None, f"{len(fields)} fields", f"{len(FIELDS)} numbers separated by blanks"
             )
         for name, cell in zip(FIELDS, fields, strict=True):
             if not _NUMBER.fullmatch(cell):

@@ -154,7 +154,7 @@ def parsed(shift: str) -> tuple[Kind, float]:
 
 
 def shift_expected(shift: str | None) -> str | None:
-    """Return the shifts there are, for an error about an unknown one; None for a valid one."""
+    """Return the known shifts, for the error about an unknown one; None for a valid shift."""
     if shift is None:
         return None
     name, sign, strength = shift.partition("=")

@@ -1,4 +1,4 @@
-"""Jobs of a small shared cluster on which every lever matters, with a free choice of number and arrivals.
+"""Jobs of a small shared cluster on which every mechanism matters, with a free choice of number and arrivals.
 
 Each figure is taken from a trace or a profile, or lies between those of several (`docs/workloads.md` has the sources):
 

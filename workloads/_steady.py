@@ -1,7 +1,7 @@
 """Steady windows: a stretch of days at a stated load, which begins with running and queued jobs.
 
 A window has three parts. In the first, jobs are scheduled by FIFO, so that every policy begins at the same state of the
-cluster. The jobs submitted in the second count. In the third, jobs go on to arrive, so that the counted ones do not
+cluster. The jobs submitted in the second count. In the third, jobs keep arriving, so that the counted ones do not
 finish on a cluster that empties. A generator, scaled to the cluster where it can be, makes more jobs than wanted; whole
 batches of them are removed at random until the load is the stated one, so that the hours and days of the trace keep
 their swings.

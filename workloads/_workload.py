@@ -365,7 +365,7 @@ def shifted(workload: Workload, shift: str) -> Workload:
     kind, strength = parsed(shift)
     scenario = workload.scenario
     if not kind.applies(scenario):
-        raise ValueError(f"shift {shift}: {describe_shift(shift)} has no effect in this scenario")
+        raise ValueError(f"shift {shift}: {describe_shift(shift)} has no effect in this scenario (drop it)")
     rng = traces.stream(scenario.seed, "shift of estimates", *workload.window)
     table = workload.table.assign(**kind.columns(workload.table, strength, rng))
     table.attrs = workload.table.attrs
@@ -403,7 +403,7 @@ def _without(table: pd.DataFrame, gone: np.ndarray, why: str) -> pd.DataFrame:
     if not gone.any():
         return table
     if gone.all():
-        raise ValueError(f"{why}: none of the {len(table)} jobs is left")
+        raise ValueError(f"{why}: none of the {len(table):,} jobs is left (choose another trace or physics)")
     smaller = table[~gone].reset_index(drop=True)
     smaller.attrs = {**table.attrs, "notes": [*table.attrs["notes"], f"{why}: {gone.sum():,}"]}
     return smaller
@@ -462,7 +462,8 @@ def scaled_arrivals(table: pd.DataFrame, gpus: int, load: float) -> dict[str, An
     if not abs(capped_load(table, gpus, high) - load) <= 1e-6 * load:  # also refuses NaN
         most = table["num_gpus"].sum() / gpus
         raise ValueError(
-            f"no scaling of arrivals gives a load of {load:g}: {len(table)} jobs reach {most:.3g} at most"
+            f"no scaling of arrivals gives a load of {load:g}: {len(table)} jobs reach {most:.3g} at most (choose a "
+            "lower load, more jobs or a smaller cluster)"
         )
     first = table["submit_s"].iloc[0]
     return dict(with_arrivals(table, first + (table["submit_s"] - first) * high))

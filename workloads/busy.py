@@ -1,4 +1,4 @@
-"""A day of `mixed`'s jobs with crowded and calm hours: the best policy depends on the hour.
+"""A day of `mixed`'s jobs with busy and quiet hours: the best policy depends on the hour.
 
 The jobs are those of `workloads/_small_cluster.py`, as in `mixed`; their arrivals differ (`docs/workloads.md` has the
 source of each figure):

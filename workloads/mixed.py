@@ -1,4 +1,4 @@
-"""Jobs on which four levers matter at once: sharing GPUs, preemption, elastic sizes, and allocation of CPU cores.
+"""Jobs for which four mechanisms matter at once: GPU sharing, preemption, elastic sizes and allocation of CPU cores.
 
 Half a generated day of a small shared cluster. No figure is fitted to the results of any policy (`docs/workloads.md`
 has the source of each). The jobs are those of `workloads/_small_cluster.py`, with:

@@ -1,4 +1,4 @@
-"""Jobs for Xion's regime: short ones of similar length on few slots, where a pause and a load cost a fifth of a job.
+"""Jobs for Xion's regime: short, of similar length, on two GPUs; a pause and a load take a fifth as long as a job.
 
 From Xion's abstract: pausing and loading cost up to hundreds of seconds, and then preferring short jobs stops paying
 off. Its jobs and machines are not public; all figures below are our assumptions. They were found by searching for a

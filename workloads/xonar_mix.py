@@ -11,14 +11,14 @@ A job begins with a start-up in which its GPUs idle. It is fitted: ten jobs one 
 authors' V100s, of which their iterations take 683 s, so 18 s per job remain. These include the restart of its
 containers at the end.
 
-Two jobs that want more than a GPU slow each other down in proportion, and by an additional 25 %. That is fitted, so
-that the authors' queue of ten takes the 634.8 s under FIFO with a memory test that it took on their V100s
-(`experiments/xonar.py`); their parameter servers, network and hosts are in that figure. Where memory overflows,
-any job on the GPU may be the victim; it is retried after the time of a start-up and its clean-up.
+Two jobs that together demand more than a GPU slow each other down in proportion, and by an additional 25 %. This is
+fitted so that the authors' queue of ten takes 634.8 s under FIFO with a memory test, as on their V100s
+(`experiments/xonar.py`); it includes the effect of parameter servers, network and hosts. Where memory overflows, any
+job on the GPU may be the victim; it is retried after the time of a start-up and its clean-up.
 
-Inferred: that the copula is Gaussian; values between the quantiles kept. The shares of the memory steps give the
-profiles' quantiles, and as many pairs that overflow a GPU as there. The prototype takes a GPU to hold 32,000 MB; here
-one holds 32 GiB, and 1,000 MB are written as 1 GiB.
+Inferred: the Gaussian copula, and values between the published quantiles. The shares of the memory steps reproduce the
+profiles' quantiles, and their share of pairs that overflow a GPU. The prototype assumes GPUs of 32,000 MB; here they
+have 32 GiB, and 1,000 MB are written as 1 GiB.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ Its parameters name the quantities that it needs of a step, each a float64 array
   last step.
 - `advantage`: discounted job-seconds by which the action beats the reference policy's own choice, in simulated futures;
   not available for every action.
-- `regret`: what the step adds to the least job-seconds that the jobs present before it can cost in all; see `regret`.
+- `regret`: increase in the step of the least job-seconds that the jobs present before it can cost in all; see the
+  module `regret`.
 - `slowdown`: integral of the sum of 1 / (run time alone, at least 10 s) over the jobs present, divided by the number of
   jobs: it adds up to their mean slowdown.
 

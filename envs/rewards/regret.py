@@ -1,4 +1,4 @@
-"""Minus what the step adds to the least total JCT: a long job before a short one, idle GPUs or a pause cost at once.
+"""Minus the increase of the least total JCT in the step: idle GPUs, pauses, long jobs before short ones count at once.
 
 This is `jct`, shaped by a potential (Ng, Harada and Russell, ICML 1999), `cost_to_go`. Undiscounted, the rewards add up
 to minus the total JCT, plus what the jobs had to cost when they arrived, which no action changes. Discounted, what an

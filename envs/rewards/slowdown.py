@@ -1,7 +1,7 @@
-"""Minus the slowdown gathered in the step: the return is minus the mean slowdown of the jobs.
+"""Minus the increase of the mean slowdown in the step: the return is minus the mean slowdown of the jobs.
 
-Short jobs count as much as long ones. The run time is the one alone, at full speed, and at least 10 s. In a
-steady window the mean is over all jobs, and the first reward includes the slowdown before the first decision.
+Short jobs count as much as long ones. Run times are those alone, at full speed, and at least 10 s. In a steady window
+the mean is over all jobs, and the first reward includes the slowdown before the first decision.
 """
 
 import numpy as np

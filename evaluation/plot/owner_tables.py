@@ -11,7 +11,7 @@ from gpu_cluster_gym.evaluation.tenants import by_owner
 
 WORDS = {"user": "User", "vc": "Virtual cluster", "tenant": "Tenant"}
 MAX_ROWS = 20
-"""Owners in LaTeX: those that hold most GPU time under the first policy."""
+"""Maximum number of owners in LaTeX: those that hold most GPU time under the first policy."""
 _SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -30,7 +30,11 @@ def write(run: Run, column: str, place: Path) -> list[Path]:
     ValueError where the run does not have that kind.
     """
     if column not in known(run):
-        has = f"it has {', '.join(known(run))}" if known(run) else "its trace names no owners of jobs"
+        has = (
+            f"expected --table {' or '.join(known(run))}"
+            if known(run)
+            else "its trace names no owners of jobs (drop --table)"
+        )
         raise ValueError(f"{run.folder} has no column {column}: {has}")
     assert run.owners is not None
     found = by_owner(run.jobs, run.owners, column)
@@ -43,7 +47,7 @@ def write(run: Run, column: str, place: Path) -> list[Path]:
 def latex(found: pd.DataFrame, column: str) -> str:
     """Return a table for the LaTeX package booktabs, a row per owner: jobs, GPU-hours, wait and slowdown by policy.
 
-    found: as `by_owner` returns it. All waits are in one unit, the largest that their median has.
+    found: as `by_owner` returns it, for one kind of owners. Waits are in the unit that suits their median.
     """
     policies = list(dict.fromkeys(found["policy"]))
     own = {policy: found[found["policy"] == policy].set_index(column) for policy in policies}

@@ -192,7 +192,7 @@ def test_the_heading_notes_exact_estimates(workloads: list[Workload]) -> None:
 
 def test_the_heading_names_the_history() -> None:
     with_history = windows(replace(named("mixed"), run_time_predictor="mixed", jobs=20), "train", 1)
-    line = "with history, for all policies: run times predicted from finished jobs of mixed"
+    line = "run times predicted from finished jobs of mixed, for all policies"
     assert line in table_notes.heading(with_history)
     without = table_notes.heading(windows(named("xonar_mix"), "train", 1))
     assert not any("history" in each for each in without)

@@ -112,9 +112,9 @@ def test_pai_sums_the_instances_of_all_tasks(tmp_path: Path, name: str) -> None:
 
 def test_pai_needs_both_tables_and_names_the_other(tmp_path: Path) -> None:
     (tmp_path / "pai_job_table.csv").write_text(PAI_JOBS)
-    with pytest.raises(traces.TraceError, match=r"expected pai_task_table.csv, which belongs to it"):
+    with pytest.raises(traces.TraceError, match=r"expected pai_task_table.csv too, in the same folder"):
         traces.load(file=tmp_path / "pai_job_table.csv", seed=0)
-    with pytest.raises(traces.TraceError, match=r"expected pai_job_table.csv, beside pai_task_table.csv"):
+    with pytest.raises(traces.TraceError, match=r"expected pai_job_table.csv and, in the same folder"):
         read(tmp_path, "mach01,MISC,96,512,8\n", "pai_machine_table.csv")
 
 

@@ -1,4 +1,4 @@
-"""Train MaskablePPO of sb3-contrib, then score it beside random legal actions and heuristics.
+"""Train MaskablePPO of sb3-contrib, then score it next to random legal actions and heuristics.
 
 python -m docs.examples.train.maskable_ppo 200000 --seed 0
 python evaluate.py --workload quick --policy docs.examples.train.maskable_ppo:policy

@@ -1,4 +1,4 @@
-"""Train PPO of RLlib, then score it beside random legal actions and heuristics.
+"""Train PPO of RLlib, then score it next to random legal actions and heuristics.
 
 pip install "ray[rllib]"
 python -m docs.examples.train.rllib_ppo 100000 --seed 0

@@ -1,4 +1,4 @@
-"""Train DQN of Stable-Baselines3, then score it beside random legal actions and heuristics.
+"""Train DQN of Stable-Baselines3, then score it next to random legal actions and heuristics.
 
 python -m docs.examples.train.sb3_dqn 100000 --seed 0
 python evaluate.py --workload quick --policy docs.examples.train.sb3_dqn:policy

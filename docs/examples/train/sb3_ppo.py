@@ -1,4 +1,4 @@
-"""Train PPO of Stable-Baselines3, then score it beside random legal actions and heuristics.
+"""Train PPO of Stable-Baselines3, then score it next to random legal actions and heuristics.
 
 python -m docs.examples.train.sb3_ppo 200000 --seed 0
 python evaluate.py --workload quick --policy docs.examples.train.sb3_ppo:policy

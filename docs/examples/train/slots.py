@@ -1,7 +1,7 @@
 """Policies of Stable-Baselines3 that score every action with the same weights, whatever its slot.
 
-A job moves from slot to slot as others leave, so a network with weights of its own for each slot has to learn all 64
-times, and in two minutes it learns nothing. `maskable_ppo`, `sb3_ppo` and `sb3_dqn` in this folder use these policies.
+A job moves from slot to slot as others leave, so a network with separate weights for each slot has to learn everything
+64 times, and learns nothing in two minutes. `maskable_ppo`, `sb3_ppo` and `sb3_dqn` in this folder use these policies.
 """
 
 import argparse
@@ -29,7 +29,7 @@ RARE = (
 
 
 class SlotScores(BaseFeaturesExtractor):
-    """Scores of all actions (..., K + R + 1) by observations `sets` (..., n): each job is judged beside the totals."""
+    """Scores of all actions (..., K + R + 1) by observations `sets` (..., n), from each job and the totals."""
 
     def __init__(self, space: gymnasium.Space[Any], choices: dict[str, Any], hidden: int = 32) -> None:
         """Read the layout of observations. choices: keywords of the environment."""

@@ -1,4 +1,4 @@
-"""Train masked PPO of TorchRL, then score it beside random legal actions and heuristics.
+"""Train masked PPO of TorchRL, then score it next to random legal actions and heuristics.
 
 pip install torchrl
 python -m docs.examples.train.torchrl_ppo 100000 --seed 0
