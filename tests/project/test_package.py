@@ -4,10 +4,12 @@
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -71,3 +73,17 @@ def test_the_module_names_its_commands() -> None:
         2,
         "gpu-cluster-gym: unknown command 'evaluat'",
     )
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    """`.ci/release` takes its notes from the changelog."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    sections = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert next(each for each in sections if each != "Unreleased") == version
+
+
+def test_a_release_refuses_a_tag_of_another_version() -> None:
+    done = subprocess.run([ROOT / ".ci" / "release", "v0"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "the tag is 'v0', but pyproject.toml has version" in done.stdout
