@@ -131,6 +131,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def work(args: Sequence[str]) -> None:
     """Score policies, judge agents or check a paper; ValueError for invalid choices."""
     evaluation = read_choices(args)
+    check_names(evaluation)
     if evaluation.audit:
         audit(evaluation)
         return
@@ -149,6 +150,15 @@ def work(args: Sequence[str]) -> None:
         what, fill = "", scoring(evaluation)
     with computing(evaluation):
         fill_folder(evaluation, what, fill)
+
+
+def check_names(evaluation: Evaluation) -> None:
+    """Raise ValueError for an unknown policy, before a log is read, which may take minutes."""
+    from gpu_cluster_gym.agents.resolve import check_name
+
+    for name in evaluation.policy:
+        if name != RECORDED:
+            check_name(name)
 
 
 def fill_folder(evaluation: Evaluation, what: str, fill: "Callable[[Path], None]") -> None:

@@ -96,11 +96,17 @@ def load(policy: str, scenario: Scenario, workload: str | None = None) -> "tuple
         return run_folder.agent_name(folder_of(policy)), load_policy(folder_of(policy))
     if policy in FLOORS:
         return policy, FLOORS[policy]
-    known = baselines.names()
-    if ":" not in policy and policy not in known:
-        refuse_file(policy)
-        raise ValueError(unknown("policy", policy, (*known, *OTHERS, "the folder of an agent")))
+    check_name(policy)
     return policy, baselines.load(policy)
+
+
+def check_name(policy: str) -> None:
+    """Raise ValueError for a name that no policy has."""
+    on, known = base_of(policy) or policy, baselines.names()
+    if ":" in on or on in known or on in OTHERS or is_folder(on):
+        return
+    refuse_file(on)
+    raise ValueError(unknown("policy", on, (*known, *OTHERS, "the folder of an agent")))
 
 
 def refuse_file(policy: str) -> None:

@@ -21,6 +21,8 @@ from tests.conftest import ROOT
         (("--policy", "fifo", "--discipline", "lax"), ("lax", "strict", "easy")),
         (("--policy", "fifo", "--placement", "worst"), ("worst", "best_fit", "pooled")),
         (("--policy", "fifo", "--trace-file", "missing.csv"), ("missing.csv",)),
+        (("--policy", "xoin", "--trace-file", "missing.csv"), ("did you mean 'xion'",)),
+        (("--policy", "lookahead:unoin", "--trace-file", "missing.csv"), ("did you mean 'union'",)),
         (("--policy", "fifo", "--config", "missing.json"), ("missing.json",)),
         (("--policy", "nowhere_to_be_found:policy"), ("no module 'nowhere_to_be_found'",)),
         (("--policy", "gpu_cluster_gym.baselines.fifo:polcy"), ("'polcy'",)),
