@@ -2,9 +2,9 @@
 
 This is Xonar with its memory test, which prevents failures, and without its choice of partners. From the authors'
 prototype (github.com/pengujoa/Xonar): the test of each GPU, and with `strict=True` that the queue waits until its head
-passes the test. Our choice, the default: later jobs overtake a head that does not pass, so that Xonar's gain over this
-policy comes from its choice of partners alone. Inferred: empty GPUs first, then those with the fewest jobs. Without
-sharing it is FIFO.
+passes the test. Our choice, the default: later jobs overtake a head that does not pass, so that Xonar's gain over
+this policy comes from its choice of partners alone. Inferred: empty GPUs first, then those with the fewest jobs.
+Without sharing it is FIFO.
 """
 
 from dataclasses import dataclass

@@ -7,8 +7,8 @@ not fit displaces victims if
     mean of the victims' remaining times > sum over victims of (own remaining time + margin x overhead)
 
 with overhead = pause + load; the load of a previously preempted job counts in its own remaining time. Margin 1, the
-default, is the literal break-even, "the gap in remaining time exceeds the overhead". `threshold("srsf", 8)`, the base
-policy of environments with `hints=True` (`simulator.policy.BASE_POLICY`), is our choice: it was tuned on training
+default, is the literal break-even, "the gap in remaining time exceeds the overhead". `threshold("srsf", 8)`, the
+base policy of environments with `hints=True` (`simulator.policy.BASE_POLICY`), is our choice: it was tuned on training
 windows with noisy estimates, where a gain of one overhead is often an error. `baselines.xion` weighs the gains and
 losses of all jobs concerned instead.
 """
