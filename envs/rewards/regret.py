@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, FUTURE, RUNNING
+from gpu_cluster_gym.simulator.kernel.cluster.plan import entry
 
 
 def reward(regret: np.ndarray) -> np.ndarray:
@@ -24,17 +25,30 @@ def cost_to_go(states: np.ndarray, jobs: np.ndarray, arrived: NDArray[np.int64])
 
     states: records (N,). jobs: (N, J). arrived: number of jobs, by submission, that count in each record (N,).
     """
-    count = int(arrived.max(initial=0))
-    phase, duration_s = states["phase"][:, :count], jobs["duration_s"][:, :count]
-    runs = phase == RUNNING
-    since_s = states["clock"][:, None] - states["banked"][:, :count]
-    made_s = states["attained_s"][:, :count] + np.where(runs, states["rate"][:, :count] * since_s, 0.0)
-    left_s = duration_s - made_s + np.where(runs, 0.0, jobs["load_s"][:, :count])
-    work_s = left_s * jobs["num_gpus"][:, :count] / states["num_gpus"][:, None]
-    present = (phase != DONE) & (phase != FUTURE) & (np.arange(count) < arrived[:, None])
     costs = np.zeros(len(states))
-    for e in range(len(states)):
-        some = np.flatnonzero(present[e])
-        some = some[np.argsort(work_s[e, some], kind="stable")]
-        costs[e] = np.maximum(work_s[e, some].cumsum(), left_s[e, some]).sum()
+    _fill(states, jobs, arrived, costs)
     return costs
+
+
+@entry
+def _fill(
+    states: np.ndarray, jobs: np.ndarray, arrived: NDArray[np.int64], costs: NDArray[np.float64]
+) -> None:
+    left_s, work_s = np.empty(jobs.shape[1]), np.empty(jobs.shape[1])
+    for e in range(len(costs)):
+        s = states[e]
+        present = 0
+        for j in range(arrived[e]):
+            if s.phase[j] == DONE or s.phase[j] == FUTURE:
+                continue
+            left_s[present] = jobs[e, j].duration_s - s.attained_s[j]
+            if s.phase[j] == RUNNING:
+                left_s[present] -= s.rate[j] * (s.clock - s.banked[j])
+            else:
+                left_s[present] += jobs[e, j].load_s
+            work_s[present] = left_s[present] * jobs[e, j].num_gpus / s.num_gpus
+            present += 1
+        before_s = 0.0
+        for k in np.argsort(work_s[:present], kind="mergesort"):
+            before_s += work_s[k]
+            costs[e] += max(before_s, left_s[k])
