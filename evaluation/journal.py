@@ -205,6 +205,15 @@ def _sources(policies: Iterable[str], workloads: "Iterable[Workload]") -> dict[s
     }
 
 
+def digests(policies: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the SHA-256 digest of each file of own policies and agents, by policy and file name."""
+    return {
+        policy: {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+        for policy in policies
+        if (files := _files(policy))
+    }
+
+
 def _files(policy: str) -> list[Path]:
     """Return the source file of `module:attribute`, or the files of an agent's folder."""
     if Path(policy).is_dir():
