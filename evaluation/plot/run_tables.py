@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,6 +153,30 @@ def read(folder: Path, policies: Sequence[str] = ()) -> Run:
             if (place / DECISIONS_FILE).is_file()
         },
         owners=_table(folder / OWNERS) if (folder / OWNERS).is_file() else None,
+    )
+
+
+def renamed(run: Run, names: Mapping[str, str]) -> Run:
+    """Return a run whose policies have other names; ValueError for an unknown policy or a name used twice."""
+    known = list(run.policies)
+    if missing := [name for name in names if name not in known]:
+        raise ValueError(f"{run.folder}: {unknown('policy', missing[0], known)}")
+    new = [names.get(name, name) for name in known]
+    if len(set(new)) < len(new):
+        raise ValueError(f"two policies would have the same name: {', '.join(new)}")
+
+    def keyed(content: Mapping[str, Any]) -> dict[str, Any]:
+        return {names.get(name, name): each for name, each in content.items()}
+
+    by_policy = ("gap_closed", "mean_over_windows", "mean_jct_ratio", "by_window")
+    summary = run.summary | {part: keyed(run.summary[part]) for part in by_policy if part in run.summary}
+    return replace(
+        run,
+        summary=summary | {"reference": names.get(run.reference, run.reference)},
+        jobs=keyed(run.jobs),
+        segments=keyed(run.segments),
+        timeline=keyed(run.timeline),
+        decisions=keyed(run.decisions),
     )
 
 

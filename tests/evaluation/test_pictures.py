@@ -102,9 +102,8 @@ def test_a_windows_time_starts_at_its_first_submission(tmp_path: Path) -> None:
 def test_every_picture_has_the_papers_width(folder: Path, tmp_path: Path, width: str) -> None:
     kinds = plot.KINDS if width == "column" else ("png",)
     assert plot.main([str(folder), "--out", str(tmp_path), "--width", width, "--kind", *kinds]) == 0
-    assert {file.name for file in tmp_path.iterdir()} == {
-        f"{name}.{kind}" for name in figures.PICTURES for kind in kinds
-    }
+    drawn = {f"{name}.{kind}" for name in figures.PICTURES for kind in kinds}
+    assert {file.name for file in tmp_path.iterdir()} == drawn | {"policies.csv", "policies.tex"}
     for name in figures.PICTURES:
         pixels = image.imread(tmp_path / f"{name}.png")
         assert pixels.shape[1] == pytest.approx(200 * INCHES[width], abs=1)  # type: ignore[index]
@@ -132,6 +131,82 @@ def outside(figure: Any) -> Sequence[str]:
 def test_no_label_is_cut_off(folder: Path, name: str, width: Any) -> None:
     with style(IN_PRINT):
         assert outside(figures.PICTURES[name](run_tables.read(folder), width, None)) == []
+
+
+def test_long_names_cut_no_label(folder: Path) -> None:
+    run = run_tables.read(folder)
+    longer = run_tables.renamed(run, {name: f"laboratory.{name}_of_ours:policy" for name in run.policies})
+    with style(IN_PRINT):
+        assert outside(figures.ratios(longer, "column")) == []
+
+
+def test_fairness_is_that_of_the_summary(folder: Path) -> None:
+    run = run_tables.read(folder)
+    (axes,) = figures.fairness(run, "page").axes
+    for line, (policy, means) in zip(axes.lines, run.summary["mean_over_windows"].items(), strict=False):
+        ratio, share = np.asarray(line.get_xydata()).T
+        assert line.get_label() == policy
+        assert ratio.max() == pytest.approx(means["max_finish_time_fairness"])
+        assert share[ratio <= 1].max() == pytest.approx(100 * (1 - means["unfair_share"]))
+
+
+# Several runs over a number by which they differ.
+
+
+@pytest.fixture(scope="module")
+def at_ticks(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Return folders of runs that differ in the tick; the jobs are the same, and the larger number comes first."""
+    folders = []
+    for tick in (600, 60):
+        place = tmp_path_factory.mktemp(f"tick{tick}")
+        folders.append(ran(place, tiny.mixed(seed=1), "--policy", "fifo", "srtf", "--tick", str(tick)))
+        choices = json.loads((folders[-1] / "choices.json").read_text())
+        choices["scenario"]["trace_file"] = "jobs.csv"  # one trace, as that of a sweep is
+        (folders[-1] / "choices.json").write_text(json.dumps(choices))
+    return folders
+
+
+def test_a_sweep_has_a_row_per_value_and_policy(at_ticks: list[Path], tmp_path: Path) -> None:
+    flags = ["--picture", "sweep", "--kind", "png", "--out", str(tmp_path), "--name", "srtf=Ours"]
+    assert plot.main([*map(str, at_ticks), *flags]) == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["sweep.csv", "sweep.png"]
+    found = pd.read_csv(tmp_path / "sweep.csv")
+    floors = ["random_legal", "first_legal"] if "random_legal" in set(found["policy"]) else []
+    assert found["tick"].tolist() == sorted(found["tick"])
+    assert found["policy"].tolist() == 2 * ["fifo", "Ours", *floors]
+    summary = json.loads((at_ticks[0] / "summary.json").read_text())
+    row = found[(found["tick"] == 600) & (found["policy"] == "Ours")].iloc[0]
+    assert row["mean_jct_s"] == pytest.approx(summary["mean_over_windows"]["srtf"]["mean_jct_s"])
+    assert row["ratio"] == pytest.approx(summary["mean_jct_ratio"]["srtf"]["ratio"])
+    with style(IN_PRINT):
+        for width in INCHES:
+            assert outside(figures.sweep("tick", found, "fifo", width)) == []
+
+
+def test_runs_that_differ_in_more_than_a_number_are_no_sweep(
+    at_ticks: list[Path], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for runs, said in (
+        ((at_ticks[0], at_ticks[0]), "these 2 differ in nothing"),
+        ((at_ticks[0], folder), "these 2 differ in trace_file, tick"),
+        ((at_ticks[0],), "a sweep requires two or more runs"),
+    ):
+        assert plot.main([*map(str, runs), "--picture", "sweep"]) == 2
+        assert said in capsys.readouterr().err
+
+
+# Names in a paper.
+
+
+def test_policies_get_the_names_of_a_paper(folder: Path, tmp_path: Path) -> None:
+    names = ["srtf=Shortest first", "fifo=FIFO"]
+    assert plot.main([str(folder), "--table", "policy", "--name", *names, "--out", str(tmp_path)]) == 0
+    assert pd.read_csv(tmp_path / "policies.csv")["policy"].tolist()[:2] == ["FIFO", "Shortest first"]
+    run = run_tables.renamed(run_tables.read(folder), {"fifo": "FIFO"})
+    assert (run.reference, next(iter(run.segments)), next(iter(run.ratios))) == ("FIFO", "FIFO", "FIFO")
+    for wrong, said in (({"fiffo": "x"}, "did you mean 'fifo'"), ({"fifo": "srtf"}, "the same name")):
+        with pytest.raises(ValueError, match=said):
+            run_tables.renamed(run_tables.read(folder), wrong)
 
 
 def test_the_same_run_gives_the_same_files(folder: Path, tmp_path: Path) -> None:
