@@ -248,7 +248,7 @@ def test_the_documents_commands_are_valid() -> None:
     lines = re.findall(r"^    (gpu-cluster-gym plot|python evaluate\.py) (.*)$", DOCUMENT, re.MULTILINE)
     recorded = [text for command, text in lines if command != "gpu-cluster-gym plot" and "--re" in text]
     drawn = [text for command, text in lines if command == "gpu-cluster-gym plot"]
-    assert (len(recorded), len(drawn)) == (2, 4)
+    assert (len(recorded), len(drawn)) == (2, 5)
     for text in recorded:
         assert read_choices(shlex.split(text)).records
     for text in drawn:
