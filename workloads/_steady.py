@@ -239,7 +239,7 @@ def loads(workloads: Sequence[Workload]) -> str:
     load, uncapped = _range(capped, ".2f"), _range(whole, ".2f")
     load += f" ({uncapped} uncapped)" if uncapped != load else ""
     return (
-        f"load {load}, {_range(peak, '.0f')} in the busiest hour; FIFO schedules the first {days[0]} days; the "
+        f"load {load}, in the busiest hour {_range(peak, '.0f')}; FIFO schedules the first {days[0]} days; the "
         f"{_range(counted, ',')} jobs of days {days[0]} to {days[1]} are scored; jobs arrive until day {days[2]} "
         f"({_range(jobs, ',')})"
     )
