@@ -61,6 +61,13 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--window", type=int, help="window of timeline and gantt; default: the first")
     found.add_argument(
+        "--hours",
+        nargs=2,
+        type=float,
+        metavar=("FROM", "TO"),
+        help="part of the window in timeline and gantt, h from its first submission; default: all of it",
+    )
+    found.add_argument(
         "--picture",
         nargs="+",
         choices=(*figures.PICTURES, figures.SWEEP),
@@ -129,11 +136,12 @@ def draw(folder: Path, chosen: argparse.Namespace) -> None:
     tables = chosen.table or ([] if chosen.picture else [paper_tables.POLICY, *paper_tables.known(run)])
     if not run.recorded and set(figures.NEED_RECORD) & set(wanted):
         raise ValueError(f"{folder} was not recorded: timeline and gantt require evaluate.py --record")
+    shown = run_tables.between(run, *(3600 * each for each in chosen.hours)) if chosen.hours else run
     place = chosen.out or folder / "pictures"
     place.mkdir(parents=True, exist_ok=True)
     with style(IN_PRINT):
         for name in wanted:
-            figure = figures.PICTURES[name](run, chosen.width, chosen.window)
+            figure = figures.PICTURES[name](shown, chosen.width, chosen.window)
             print(*save(figure, place, name, chosen.kind), sep="\n")
     for column in tables:
         policies = column == paper_tables.POLICY

@@ -244,7 +244,7 @@ def _colours(run: Run, bars: pd.DataFrame) -> np.ndarray:
     """Return the colour of each bar, shape (bars, 4) from 0 to 1: by job while it runs, else by phase."""
     from matplotlib.colors import to_rgba_array  # converts each colour once, not once per bar
 
-    jobs = pd.Index(list(dict.fromkeys(run.jobs[run.policies[0]]["job_id"])))
+    jobs = run.job_ids
     pausing, loading = to_rgba_array([PAUSING, LOADING])
     colours = to_rgba_array(job_colours(min(len(jobs), MAX_COLOURS)))
     phase = bars["phase"].to_numpy()[:, np.newaxis]
@@ -264,7 +264,11 @@ def _draw_shares(axes: "Axes", found: Shares, span_s: float) -> None:
 
 def _window_name(run: Run, window: int) -> str:
     """Return the name of a window in a title."""
-    return "the whole trace" if run.choices["scenario"]["full_trace"] else f"window {window}"
+    name = "the whole trace" if run.choices["scenario"]["full_trace"] else f"window {window}"
+    if not run.cut_s:
+        return name
+    begin_h, end_h = (seconds / 3600 for seconds in run.cut_s)
+    return f"{name}, hours {begin_h:g} to {end_h:g}"
 
 
 def _phases(figure: "Figure", title: str, *, is_bars: bool) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,48 @@ def test_shares_in_place_of_many_bars_have_the_same_total(folder: Path) -> None:
     held = ((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum()
     step = run.span_s(0) / run_tables.SHARE_BINS
     assert found.shares.sum() * step == pytest.approx(held)
+
+
+def test_a_part_of_a_window_has_its_share_of_the_totals(folder: Path) -> None:
+    """GPU-seconds of all parts add up, in segments and timeline, and the means in each part are those of the whole."""
+    run = run_tables.read(folder)
+    third = run.span_s(0) / 3
+    parts = [run_tables.between(run, place * third, (place + 1) * third) for place in range(3)]
+
+    def held(each: run_tables.Run) -> float:
+        segments = each.segments["srtf"]
+        return float(((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum())
+
+    assert sum(map(held, parts)) == pytest.approx(held(run))
+    assert min(map(held, parts)) > 0
+    whole = run_tables.timeline_means(run, "srtf", 0, run_tables.time_edges(run, 0, 30))
+    means = [run_tables.timeline_means(part, "srtf", 0, run_tables.time_edges(part, 0, 10)) for part in parts]
+    for name in ("held_gpus", "queued"):
+        assert np.concatenate([each[name] for each in means]) == pytest.approx(whole[name].to_numpy())
+    for place, part in enumerate(parts):
+        bars = run_tables.gantt(part, "srtf", 0)
+        assert isinstance(bars, pd.DataFrame)
+        assert bars["from_s"].min() >= 0
+        assert bars["to_s"].max() <= third * 1.000001
+        (axes, *_) = figures.gantt(part, "page").axes
+        assert axes.get_xlim() == pytest.approx((0, third)), place
+
+
+def test_jobs_without_results_have_colours_of_their_own(folder: Path) -> None:
+    """Around the scored jobs of a steady window others hold GPUs: here all but the first two."""
+    run = run_tables.read(folder)
+    scored = {policy: jobs.iloc[:2] for policy, jobs in run.jobs.items()}
+    bars = run_tables.gantt(run, "fifo", 0)
+    assert isinstance(bars, pd.DataFrame)
+    running = bars[bars["phase"] == "running"].drop_duplicates("job_id")
+    assert len(running) > 5
+    for each in (run, replace(run, jobs=scored)):
+        assert len(np.unique(figures._colours(each, running), axis=0)) == len(running)
+
+
+def test_an_empty_part_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert plot.main([str(folder), "--picture", "gantt", "--hours", "3", "2"]) == 2
+    assert "the part from 3 h to 2 h is empty" in capsys.readouterr().err
 
 
 # Tables behind the pictures.
