@@ -431,7 +431,7 @@ def evaluate(
 ) -> None:
     """Simulate, print the table, and fill the run folder."""
     from gpu_cluster_gym.agents.resolve import searched
-    from gpu_cluster_gym.evaluation import runner, table, table_notes, tenants
+    from gpu_cluster_gym.evaluation import journal, runner, table, table_notes, tenants
 
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     read = table_notes.trace_notes(workloads) if evaluation.scenario.trace_file else []
@@ -475,7 +475,8 @@ def evaluate(
     notes += table_notes.footnotes(workloads, summaries, policies, reference, bounds)
     found_on_log = verdicts(evaluation, workloads, results, folder)
     facts = provenance.collect(workloads, heading, notes)
-    run_folder.write_json(folder / provenance.PROVENANCE, facts | {"verdict": found_on_log})
+    facts |= {"policy_files": journal.digests(evaluation.policy), "verdict": found_on_log}
+    run_folder.write_json(folder / provenance.PROVENANCE, facts)
     file = run_folder.write_notes(folder, [*heading, "", *notes, *found_on_log])
     pictured = pictures(evaluation, folder, records, workloads)
     out.print(*table_notes.legend(workloads, summaries, reference), *pictured, f"Notes: {file}", sep="\n")

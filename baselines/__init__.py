@@ -15,6 +15,7 @@ if __name__ != "gpu_cluster_gym.baselines":
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -89,10 +90,27 @@ def load(name: str | Tuned) -> "Policy | type":
 
 
 def make(policy: "Policy | type") -> "Policy":
-    """Return the policy of one episode: an instance of a class, anything else unchanged."""
+    """Return the policy of one episode: an instance of a class, a copy of an object, a function unchanged.
+
+    An object that several episodes shared would carry its state from window to window, and results would depend on
+    the number of processes. ValueError for an object that cannot be copied.
+    """
     of_class = isinstance(policy.func if isinstance(policy, partial) else policy, type)
-    made: Policy = policy() if of_class else policy  # type: ignore[call-arg, assignment]
-    return made
+    from gpu_cluster_gym.simulator.policy import Ranking, RunsCompiled  # not for a list of names
+
+    if of_class:
+        instance: Policy = policy()  # type: ignore[call-arg, assignment]
+        return instance
+    package = type(policy).__module__.partition(".")[0] == __name__.partition(".")[0]
+    if package or isinstance(policy, Ranking | RunsCompiled):
+        return policy  # its state belongs to the episode
+    try:
+        return deepcopy(policy)
+    except Exception as error:
+        raise ValueError(
+            f"an object as a policy is copied for each episode, and this {type(policy).__name__} cannot be copied "
+            f"({error}): name its class, or functools.partial(its class, settings)"
+        ) from error
 
 
 def lever(name: str) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.evaluation.runner import Maker, is_oracle
+from gpu_cluster_gym.evaluation.runner import Maker, is_oracle, reason_of
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
@@ -71,8 +71,12 @@ class Audited:
         line = f"{self.name}: {self.pairs} pairs, {len(self.leaks)} {'leak' if len(self.leaks) == 1 else 'leaks'}"
         if self.leaks:
             first = self.leaks[0]
-            line += f"; seed {first.seed}, until {first.time_s:g} s, other {', '.join(first.changed)}: "
-            line += first.difference
+            line += (
+                f"; with other {', '.join(first.changed)} from {first.time_s:g} s on, the policy had already "
+            )
+            line += f"decided otherwise (random workload {first.seed}): {first.difference}"
+        if self.left_out:
+            line += f"; left out, since the policy failed there: {len(self.left_out)} workloads ({self.left_out[0]})"
         return line
 
 
@@ -182,8 +186,8 @@ def simulated(load: "Workload", make: Maker, *, oracle: bool) -> Outcome:
     episode, account, policy, error = load.episode(), Account(), make(), None
     try:
         run(policy, episode, oracle=oracle, account=account)
-    except (ValueError, RuntimeError) as raised:
-        error = str(raised) or type(raised).__name__
+    except Exception as raised:  # a user's policy raises anything
+        error = reason_of(raised)
     return Outcome(episode, account, policy, error)
 
 
@@ -212,8 +216,12 @@ class Stretch(NamedTuple):
     numbers: tuple[float, ...]
 
     def __str__(self) -> str:
-        """Return job, phase and times."""
-        return f"job {self.what[0]} {self.what[1]} from {self.numbers[0]:g} s with {self.numbers[2]:g} cores"
+        """Return job, phase, times, GPUs and cores."""
+        job, phase, _, held = self.what
+        begin_s, end_s, cores = self.numbers
+        gpus = f" on GPUs {', '.join(map(str, held[0]))}" if held and len(held[0]) else ""
+        amount = f", {cores:g} cores" if cores else ""
+        return f"job {job} {phase} from {begin_s:g} to {end_s:g} s{gpus}{amount}"
 
 
 def until(account: Account, time_s: float) -> list[Stretch]:

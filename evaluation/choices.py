@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar, get_args, get_origin
 
-from gpu_cluster_gym.evaluation.command import FLAGS, WIDTH, log
+from gpu_cluster_gym.evaluation.command import FLAGS, WIDTH, as_called, log
 from gpu_cluster_gym.evaluation.run_folder import CHOICES, unfinished
 from gpu_cluster_gym.simulator.choice import changed, flag, hints, names, what
 from gpu_cluster_gym.traces import did_you_mean
@@ -213,8 +213,8 @@ def parse(
     refuse_repeated(args)
     found, rest = tyro.cli(
         flags_of(start, presets),
-        prog=command,
-        description="\n".join(map(_filled, about.splitlines())),
+        prog=as_called(command),
+        description="\n".join(map(_filled, as_called(about).splitlines())),
         args=args,
         config=(tyro.conf.OmitArgPrefixes,),
         return_unknown_args=True,

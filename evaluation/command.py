@@ -4,6 +4,7 @@ import ast
 import errno
 import math
 import os
+import re
 import sys
 import textwrap
 import time
@@ -35,6 +36,8 @@ ADDITIONAL = {
     }
 }
 """Names that a list has in addition to the modules of its package."""
+SCRIPT = "gpu-cluster-gym"
+"""The installed command."""
 FLAGS = ("--help", "--list", "--version")
 """Flags that set no choice."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -79,8 +82,15 @@ def run(name: str, work: Callable[[Sequence[str]], None], args: Sequence[str] | 
 
 def _failed(name: str, message: str, code: int) -> int:
     if message:
-        log(f"{name}: {message}")
+        log(as_called(f"{name}: {message}"))
     return code
+
+
+def as_called(text: str) -> str:
+    """Return a text that names the two commands as they were called: `gpu-cluster-gym evaluate` if installed."""
+    if Path(sys.argv[0]).name != SCRIPT:
+        return text
+    return re.sub(r"(?:python )?\b(evaluate|train)(?:_agent)?\.py\b", rf"{SCRIPT} \1", text)
 
 
 def processors(asked: int | None) -> int:

@@ -195,7 +195,7 @@ def _sources(policies: Iterable[str], workloads: "Iterable[Workload]") -> dict[s
         jobs.update(f"{load.window} {load.scenario} {load.cluster}".encode())
         jobs.update(pd.util.hash_pandas_object(load.table).to_numpy().tobytes())
     own = hashlib.sha256()
-    for file in sorted({each for policy in policies for each in _files(policy)}):
+    for file in sorted({each for policy in policies for each in _files(policy).values()}):
         own.update(file.name.encode() + b"\0" + file.read_bytes())
     return {
         "jobs": jobs.hexdigest(),
@@ -205,11 +205,41 @@ def _sources(policies: Iterable[str], workloads: "Iterable[Workload]") -> dict[s
     }
 
 
-def _files(policy: str) -> list[Path]:
-    """Return the source file of `module:attribute`, or the files of an agent's folder."""
+def digests(policies: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the SHA-256 digest of each file of own policies and agents, by policy and by path below their folder."""
+    return {
+        policy: {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
+        for policy in policies
+        if (files := _files(policy))
+    }
+
+
+def _files(policy: str) -> dict[str, Path]:
+    """Return the files of an agent's folder, or of a `module:attribute` and what has been imported around it.
+
+    That is its package, or, for a module of no package, the modules of the current folder. This project's own modules
+    are left out but for that of the policy: they have a commit and a version.
+    """
     if Path(policy).is_dir():
         agent = run_folder.agent_folder(Path(policy))
-        return [file for file in agent.iterdir() if file.is_file()]
-    module = sys.modules.get(policy.partition(":")[0]) if ":" in policy else None
-    file = getattr(module, "__file__", None)
-    return [Path(file)] if file else []
+        return {file.name: file for file in sorted(agent.iterdir()) if file.is_file()}
+    own, _, attribute = policy.partition(":")
+    found: dict[str, Path] = {}
+    for name, module in sorted(sys.modules.items()) if attribute else ():
+        file = Path(getattr(module, "__file__", None) or "")
+        if name != own and not _is_near(name, file, own):
+            continue
+        if file.is_file():
+            found[f"{name.replace('.', '/')}{'/__init__' * (file.stem == '__init__')}.py"] = file
+    return found
+
+
+def _is_near(name: str, file: Path, own: str) -> bool:
+    """Return whether a module is in the package of another, or like that one in no package but the current folder."""
+    top = own.partition(".")[0]
+    if top == __name__.partition(".")[0]:
+        return False
+    if top != own:
+        return name.partition(".")[0] == top
+    started = name in ("__main__", "_checkout")  # the command itself
+    return "." not in name and not started and file.suffix == ".py" and file.resolve().parent == Path.cwd()

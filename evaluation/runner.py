@@ -137,10 +137,15 @@ def _attempt(task: Callable[[], Outcome], workload: "Workload") -> Outcome | Fai
     try:
         return task()
     except Exception as error:
-        why, at = str(error), traceback.extract_tb(error.__traceback__)[-1]
-        if not isinstance(error, ValueError | RuntimeError):
-            why = f"{type(error).__name__}: {why} ({Path(at.filename).name}, line {at.lineno})"
-        return Failure(f"window {workload.window.number}: {why}", traceback.format_exc())
+        return Failure(f"window {workload.window.number}: {reason_of(error)}", traceback.format_exc())
+
+
+def reason_of(error: Exception) -> str:
+    """Return the text of an error; of one that the simulator does not raise, also its kind and its line."""
+    if isinstance(error, ValueError | RuntimeError) and str(error):
+        return str(error)
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})"
 
 
 def is_oracle(name: str) -> bool:

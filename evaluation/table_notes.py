@@ -169,6 +169,7 @@ def legend(
         if 1 < windows < FULL_WINDOWS:
             lines.append(f"Intervals are too narrow below {FULL_WINDOWS} windows.")
     lines += [yardstick(workloads[0].scenario)] if "fifo" in summaries else []
+    lines += levers_off(summaries, workloads)
     floors = [name for name in FLOORS if name in summaries]
     lines += [f"Floors: {' and '.join(floors)}, agents that know nothing."] if floors else []
     summed = " Summed shares count a GPU once per co-located job." if table.shares_gpus(summaries) else ""

@@ -42,7 +42,8 @@ class Reason(NamedTuple):
     earlier: the first of these.
     later: the next queued jobs in the order that do not start at this instant.
     cause: of a pause, the first job that gets its GPUs, if there is one.
-    terms: further compared quantities, as name and value: seconds, or jobs where the name says so.
+    terms: further compared quantities, as name and value. A name that ends in ", s" is of seconds, one in ", job" of a
+        job; the value of any other name is shown before it, as in 3600 "GPU-seconds attained".
     """
 
     rule: str

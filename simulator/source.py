@@ -46,7 +46,7 @@ SCAN = 32
 REASONS = {
     1: "it is not queued",
     2: "it was paused at this very instant",
-    3: "its placement is None, since it does not fit, or has another number of GPUs than it requests",
+    3: "its placement has another number of GPUs than it requests",
     4: "a GPU of the placement is neither free, nor about to be freed, nor open to one more job",
     5: "a GPU of the placement has too little memory for it",
     6: "the placement names a GPU twice",
@@ -296,7 +296,12 @@ class Source:
                 return f"job {job} has not arrived"
             case Start(job, placement, claim):
                 reason = legality.legal_start(states, 0, jobs, job, seat_of(placement), bool(claim))
-                return f"job {job} cannot start: {REASONS[reason]}" if reason else None
+                why = REASONS[reason] if reason else None
+                if reason in (3, 7, 9) and given is None:
+                    why = "its placement is None, which View.place returns where a job does not fit"
+                elif reason == 3:
+                    why = f"it requests {jobs['num_gpus'][job]} GPUs, and its placement names {len(placement.gpus)}"
+                return f"job {job} cannot start: {why}" if why else None
             case Preempt(job):
                 if phase[job] != RUNNING:
                     return f"job {job} cannot be paused: it is not running"

@@ -36,6 +36,8 @@ TOLERANCE_OF_LOGS = 0.1
 MORE, MORE_EACH = 1.5, 1.2
 """Work that a scaled generator offers at first, over that of the stated load, and the factor where it is too little."""
 MAX_DRAWS = 200
+MAX_CHOICES = 200
+"""Random choices of batches that are tried in a window of a log."""
 BEFORE = Ranking("submit")
 """FIFO, the policy before the counted jobs."""
 
@@ -114,30 +116,67 @@ def draw(scenario: Scenario, window: Window) -> pd.DataFrame:
     )
 
 
+def with_the_load(
+    table: pd.DataFrame, scenario: Scenario, starts_s: Sequence[float]
+) -> tuple[pd.DataFrame, Sequence[float]]:
+    """Return a log with a note on windows that offer too little load, and the times at which the others begin.
+
+    ValueError where all offer too little.
+    """
+    assert scenario.steady_load is not None
+    gpus, end_s = cluster(scenario.cluster_name).num_gpus, stretch_of(scenario).end_s
+    offered = [load_of(_rows(table, scenario, begin_s), gpus, end_s, end_s) for begin_s in starts_s]
+    enough = [load >= (1 - TOLERANCE_OF_LOGS) * scenario.steady_load for load in offered]
+    if starts_s and not any(enough):
+        raise ValueError(
+            f"steady_load {scenario.steady_load:g}: no steady window of {scenario.trace_file} offers that to "
+            f"{scenario.cluster_name}, the busiest {max(offered):.3g} (choose a lower load or a smaller cluster)"
+        )
+    if all(enough):
+        return table, starts_s
+    note = (
+        f"steady windows left out, since the log offers less than the load of {scenario.steady_load:g} there: "
+        f"{enough.count(False)} of {len(enough)}"
+    )
+    noted = table.copy()
+    noted.attrs = {**table.attrs, "notes": [*table.attrs.get("notes", []), note]}
+    return noted, [begin_s for begin_s, kept in zip(starts_s, enough, strict=True) if kept]
+
+
+def _rows(table: pd.DataFrame, scenario: Scenario, begin_s: float) -> pd.DataFrame:
+    """Return the jobs of a log's window that the cluster can hold, their times relative to its begin."""
+    gpus, end_s = cluster(scenario.cluster_name).num_gpus, stretch_of(scenario).end_s
+    inside = (table["submit_s"] >= begin_s) & (table["submit_s"] < begin_s + end_s)
+    rows = table[inside & (table["num_gpus"] <= gpus)].reset_index(drop=True)
+    rows = rows.assign(submit_s=rows["submit_s"] - begin_s)
+    rows.attrs = table.attrs
+    return rows
+
+
 def cut(
     table: pd.DataFrame, scenario: Scenario, window: Window, starts_s: Sequence[float]
 ) -> pd.DataFrame | None:
     """Return the jobs of a steady window of a log, thinned to the stated load; None past the last window.
 
-    starts_s: times at which the log's windows begin. ValueError where the log offers less than the stated load, or
+    starts_s: times at which the log's windows begin. ValueError where no choice of batches has the stated load, or
     where no job counts.
     """
     assert scenario.steady_load is not None
     if window.number >= len(starts_s):
         return None
-    begin_s, end_s = starts_s[window.number], stretch_of(scenario).end_s
-    gpus = cluster(scenario.cluster_name).num_gpus
-    inside = (table["submit_s"] >= begin_s) & (table["submit_s"] < begin_s + end_s)
-    rows = table[inside & (table["num_gpus"] <= gpus)].reset_index(drop=True)
-    rows = rows.assign(submit_s=rows["submit_s"] - begin_s)
-    rows.attrs = table.attrs
-    rng = traces.stream(scenario.seed, "thinning", *window)
-    kept = thinned(rows, gpus, end_s, scenario.steady_load, rng, TOLERANCE_OF_LOGS) if len(rows) else None
-    if kept is None:
+    gpus, end_s = cluster(scenario.cluster_name).num_gpus, stretch_of(scenario).end_s
+    rows = _rows(table, scenario, starts_s[window.number])
+    for attempt in range(MAX_CHOICES if len(rows) else 0):  # a large batch may come where it misses the load
+        rng = traces.stream(scenario.seed, "thinning", *window, *([attempt] if attempt else []))
+        kept = thinned(rows, gpus, end_s, scenario.steady_load, rng, TOLERANCE_OF_LOGS)
+        if kept is not None:
+            break
+    else:
         offered = load_of(rows, gpus, end_s, end_s)
         raise ValueError(
-            f"steady_load {scenario.steady_load:g}: {window} of {scenario.trace_file} offers {offered:.3g} to "
-            f"{scenario.cluster_name}, and thinning its batches misses the load (choose another load or cluster)"
+            f"steady_load {scenario.steady_load:g}: window {window.number} of {scenario.trace_file} offers "
+            f"{offered:.3g} to {scenario.cluster_name}, and none of {MAX_CHOICES} choices of its batches has that load "
+            "(choose another load or cluster)"
         )
     if not counted(scenario, kept["submit_s"].to_numpy()).any():
         first, last, _ = (seconds / DAY_S for seconds in stretch_of(scenario))
@@ -200,7 +239,7 @@ def loads(workloads: Sequence[Workload]) -> str:
     load, uncapped = _range(capped, ".2f"), _range(whole, ".2f")
     load += f" ({uncapped} uncapped)" if uncapped != load else ""
     return (
-        f"load {load}, {_range(peak, '.0f')} in the busiest hour; FIFO schedules the first {days[0]} days; the "
+        f"load {load}, in the busiest hour {_range(peak, '.0f')}; FIFO schedules the first {days[0]} days; the "
         f"{_range(counted, ',')} jobs of days {days[0]} to {days[1]} are scored; jobs arrive until day {days[2]} "
         f"({_range(jobs, ',')})"
     )

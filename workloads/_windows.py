@@ -21,7 +21,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.traces import stream, unknown
 from gpu_cluster_gym.workloads._scenario import EXCLUSIVE, Scenario, Split, WholeLog, Window
-from gpu_cluster_gym.workloads._steady import cut, stretch_of
+from gpu_cluster_gym.workloads._steady import cut, stretch_of, with_the_load
 from gpu_cluster_gym.workloads._workload import Workload, generate, prepare, read, with_physics
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def _too_few(found: int, scenario: Scenario, split: Split | WholeLog, count: int
         days = stretch_of(scenario).end_s / 86_400
         return (
             f"only {found} of {count} steady windows of {days:g} days were found in the {part}: ask for fewer "
-            "windows, or for shorter ones (--warm-days, --counted-days, --after-days)"
+            "windows, for shorter ones (--warm-days, --counted-days, --after-days)"
+            + (", or for all parts if nothing was tuned on the log (--split all)" if split == "test" else "")
         )
     scenario = with_physics(scenario)
     remedies = ["fewer windows", "smaller ones (--jobs)"]
@@ -190,7 +191,8 @@ def _of_file(scenario: Scenario, split: Split | WholeLog) -> Make:
     """
     table = read(scenario)
     if scenario.steady_load is not None:
-        starts_s = _starts_s(table["submit_s"].to_numpy(), split, stretch_of(scenario).end_s)
+        every = _starts_s(table["submit_s"].to_numpy(), split, stretch_of(scenario).end_s)
+        table, starts_s = with_the_load(table, scenario, every)
         return lambda number: cut(table, scenario, Window(split, number), starts_s)
     begin, end = rows_of(table["submit_s"].to_numpy(), split)
     rng = stream(scenario.seed, "order of windows", split)

@@ -1,7 +1,8 @@
 """Draw figures and write tables of run folders for a paper: `gpu-cluster-gym plot RUN...`.
 
-Runs of `evaluate.py` are drawn one by one, each in several figures and in tables of users, virtual clusters and tenants
-(CSV, LaTeX); all runs of `train_agent.py` together in one figure of learning curves.
+Runs of `evaluate.py` are drawn one by one, each in several figures and in tables of policies, users, virtual clusters
+and tenants (CSV, LaTeX), or together as a sweep over a number by which they differ; all runs of `train_agent.py`
+together in one figure of learning curves.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from gpu_cluster_gym.evaluation.plot import figures, owner_tables, run_tables
+from gpu_cluster_gym.evaluation.plot import figures, paper_tables, run_tables
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, save, style
 
 KINDS = ("png", "svg", "pdf")
@@ -24,9 +25,13 @@ def main(args: Sequence[str] | None = None) -> int:
         learned = {folder: curves for folder in chosen.runs if (curves := figures.learning_curves(folder))}
         if learned:
             draw_learning(learned, chosen)
-        for folder in chosen.runs:
-            if folder not in learned:
-                draw(folder, chosen)
+        scored = [folder for folder in chosen.runs if folder not in learned]
+        if figures.SWEEP in (chosen.picture or ()):
+            draw_sweep(scored, chosen)
+            chosen.picture.remove(figures.SWEEP)
+            scored = scored if chosen.picture or chosen.table else []
+        for folder in scored:
+            draw(folder, chosen)
     except ValueError as error:
         print(f"gpu-cluster-gym plot: {error}", file=sys.stderr)
         return 2
@@ -46,13 +51,33 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--policy", nargs="+", default=(), help="policies to draw, in this order; default: all"
     )
+    found.add_argument(
+        "--name",
+        nargs="+",
+        default=(),
+        type=named,
+        metavar="POLICY=NAME",
+        help="names of policies in figures and tables, as in mylab.mine:policy=Ours",
+    )
     found.add_argument("--window", type=int, help="window of timeline and gantt; default: the first")
-    found.add_argument("--picture", nargs="+", choices=figures.PICTURES, help="figures to draw; default: all")
+    found.add_argument(
+        "--hours",
+        nargs=2,
+        type=float,
+        metavar=("FROM", "TO"),
+        help="part of the window in timeline and gantt, h from its first submission; default: all of it",
+    )
+    found.add_argument(
+        "--picture",
+        nargs="+",
+        choices=(*figures.PICTURES, figures.SWEEP),
+        help="figures to draw; default: all but sweep, which draws all runs over the number by which they differ",
+    )
     found.add_argument(
         "--table",
         nargs="+",
-        choices=owner_tables.WORDS,
-        help="tables to write, by owner; default: all owners in the trace, or none with --picture",
+        choices=(paper_tables.POLICY, *paper_tables.WORDS),
+        help="tables to write: of policies, or of owners; default: all that the run has, or none with --picture",
     )
     found.add_argument(
         "--width", choices=INCHES, default="page", help="3.33 in (column) or 7 in (page); default: page"
@@ -71,26 +96,59 @@ def draw_learning(learned: Mapping[Path, Sequence[pd.DataFrame]], chosen: argpar
         print(*save(figures.learning(panels, chosen.width), place, "learning", chosen.kind), sep="\n")
 
 
+def named(text: str) -> tuple[str, str]:
+    """Return a policy and its name; ArgumentTypeError without both."""
+    policy, _, name = text.partition("=")
+    if not (policy and name):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected POLICY=NAME, as in mylab.mine:policy=Ours")
+    return policy, name
+
+
+def run_of(folder: Path, chosen: argparse.Namespace) -> run_tables.Run:
+    """Return a run folder with the chosen policies and names."""
+    return run_tables.renamed(run_tables.read(folder, chosen.policy), dict(chosen.name))
+
+
+def draw_sweep(folders: Sequence[Path], chosen: argparse.Namespace) -> None:
+    """Draw runs over the number by which they differ, write the table behind it, and print the files."""
+    runs = [run_of(folder, chosen) for folder in folders]
+    if len(runs) < 2:
+        raise ValueError("a sweep requires two or more runs of evaluate.py --policy")
+    field, table = figures.swept(runs)
+    place = chosen.out or folders[0] / "pictures"
+    place.mkdir(parents=True, exist_ok=True)
+    with style(IN_PRINT):
+        figure = figures.sweep(field, table, runs[0].reference, chosen.width)
+        print(*save(figure, place, figures.SWEEP, chosen.kind), sep="\n")
+    table.to_csv(place / f"{figures.SWEEP}.csv", index=False, float_format="%.10g")
+    print(place / f"{figures.SWEEP}.csv")
+
+
 def draw(folder: Path, chosen: argparse.Namespace) -> None:
     """Draw the pictures of one run, and print the files; ValueError for a missing window or record."""
-    run = run_tables.read(folder, chosen.policy)
+    run = run_of(folder, chosen)
     if chosen.window is not None and chosen.window not in run.windows:
         raise ValueError(
             f"{folder} has no window {chosen.window}: expected one of {', '.join(map(str, run.windows))}"
         )
     drawable = [name for name in figures.PICTURES if run.recorded or name not in figures.NEED_RECORD]
     wanted = chosen.picture or ([] if chosen.table else drawable)
-    tables = chosen.table or ([] if chosen.picture else owner_tables.known(run))
+    tables = chosen.table or ([] if chosen.picture else [paper_tables.POLICY, *paper_tables.known(run)])
     if not run.recorded and set(figures.NEED_RECORD) & set(wanted):
         raise ValueError(f"{folder} was not recorded: timeline and gantt require evaluate.py --record")
+    shown = run_tables.between(run, *(3600 * each for each in chosen.hours)) if chosen.hours else run
     place = chosen.out or folder / "pictures"
     place.mkdir(parents=True, exist_ok=True)
     with style(IN_PRINT):
         for name in wanted:
-            figure = figures.PICTURES[name](run, chosen.width, chosen.window)
+            figure = figures.PICTURES[name](shown, chosen.width, chosen.window)
             print(*save(figure, place, name, chosen.kind), sep="\n")
     for column in tables:
-        print(*owner_tables.write(run, column, place), sep="\n")
+        policies = column == paper_tables.POLICY
+        files = (
+            paper_tables.write_policies(run, place) if policies else paper_tables.write(run, column, place)
+        )
+        print(*files, sep="\n")
     if len(wanted) < len(figures.PICTURES) and not chosen.picture and not chosen.table:
         print("No timeline and gantt: the run was not recorded (evaluate.py --record).")
 

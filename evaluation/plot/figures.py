@@ -1,6 +1,7 @@
 """Figures for papers, in the width of a column or a page: policies of a run, results tables, learning curves."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.envs.render import LOADING, MAX_COLOURS, PAUSING, job_colours
+from gpu_cluster_gym.evaluation.metrics import Windows
 from gpu_cluster_gym.evaluation.plot import run_tables
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, window_rows
 from gpu_cluster_gym.evaluation.plot.style import (
@@ -49,9 +51,14 @@ def ratios(run: Run, width: Width, window: int | None = None) -> "Figure":
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(found) - 0.5, -0.5)
     several = len(run.windows) > 1
-    axes.set_title(f"Mean job completion time / {run.reference}'s")
-    axes.set_xlabel(
-        f"Ratio with 95 % interval over {len(run.windows)} windows" if several else "Ratio, one window"
+    reference = run.reference if len(run.reference) < LONG_NAME else "the reference"
+    # texts of the figure, not of the panel, which long names leave narrow
+    figure.suptitle(
+        f"Mean job completion time / {reference}'s", x=0.01, horizontalalignment="left", fontsize="medium"
+    )
+    figure.supxlabel(
+        f"Ratio with 95 % interval over {len(run.windows)} windows" if several else "Ratio, one window",
+        fontsize="medium",
     )
     axes.locator_params(axis="x", nbins=6)
     return figure
@@ -69,6 +76,29 @@ def cdf(run: Run, width: Width, window: int | None = None) -> "Figure":
     axes.set_xlabel("Job completion time (logarithmic scale)")
     axes.set_ylabel("Jobs completed, %")
     _key(figure, axes, "Cumulative distribution of job completion times")
+    return figure
+
+
+def fairness(run: Run, width: Width, window: int | None = None) -> "Figure":
+    """Draw the cumulative distribution of the finish-time fairness of GPU jobs by policy."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    figure, axes = _figure(width, 2.4)
+    for place, (policy, jobs) in enumerate(run.jobs.items()):
+        colour, dashes = look(place)
+        found = Windows(jobs, len(run.node_of_gpu), math.nan).finish_time_fairness
+        ratio, share = run_tables.cdf(found)
+        axes.step(ratio, 100 * share, dashes, where="post", color=colour, linewidth=1.2, label=policy)
+    axes.axvline(1, color=GREY, linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("JCT / JCT with an equal share (logarithmic scale)")
+    axes.set_ylabel("Jobs on GPUs, %")
+    _key(figure, axes, "Finish-time fairness; above 1 is less than an equal share")
     return figure
 
 
@@ -166,6 +196,7 @@ def gantt(
 PICTURES: dict[str, Callable[[Run, Width, int | None], "Figure"]] = {
     "ratios": ratios,
     "cdf": cdf,
+    "fairness": fairness,
     "sizes": sizes,
     "timeline": timeline,
     "gantt": gantt,
@@ -214,7 +245,7 @@ def _colours(run: Run, bars: pd.DataFrame) -> np.ndarray:
     """Return the colour of each bar, shape (bars, 4) from 0 to 1: by job while it runs, else by phase."""
     from matplotlib.colors import to_rgba_array  # converts each colour once, not once per bar
 
-    jobs = pd.Index(list(dict.fromkeys(run.jobs[run.policies[0]]["job_id"])))
+    jobs = run.job_ids
     pausing, loading = to_rgba_array([PAUSING, LOADING])
     colours = to_rgba_array(job_colours(min(len(jobs), MAX_COLOURS)))
     phase = bars["phase"].to_numpy()[:, np.newaxis]
@@ -234,7 +265,11 @@ def _draw_shares(axes: "Axes", found: Shares, span_s: float) -> None:
 
 def _window_name(run: Run, window: int) -> str:
     """Return the name of a window in a title."""
-    return "the whole trace" if run.choices["scenario"]["full_trace"] else f"window {window}"
+    name = "the whole trace" if run.choices["scenario"]["full_trace"] else f"window {window}"
+    if not run.cut_s:
+        return name
+    begin_h, end_h = (seconds / 3600 for seconds in run.cut_s)
+    return f"{name}, hours {begin_h:g} to {end_h:g}"
 
 
 def _phases(figure: "Figure", title: str, *, is_bars: bool) -> None:
@@ -344,6 +379,81 @@ def ratio_dots(
     figure.supxlabel(
         "Mean job completion time / FIFO's, with 95 % interval over held-out windows", fontsize=8
     )
+    return figure
+
+
+SWEEP = "sweep"
+"""Name of the picture of several runs together."""
+AXES = {"steady_load": "Offered load", "target_load": "Offered load"}
+"""Labels of fields of a scenario on an axis; others are named as they are."""
+
+
+def swept(runs: Sequence[Run]) -> tuple[str, pd.DataFrame]:
+    """Return the field of the scenario by which runs differ, and a row per value and policy that all runs have.
+
+    Columns: the field, policy, ratio, low, high, mean_jct_s, mean_wait_s and mean_slowdown, by ascending value.
+    ValueError unless the runs have one reference and differ in one field, which is a number.
+    """
+    scenarios = [run.choices["scenario"] for run in runs]
+    differing = [
+        name for name, value in scenarios[0].items() if any(each.get(name) != value for each in scenarios)
+    ]
+    values: list[Any] = [each.get(differing[0]) if differing else None for each in scenarios]
+    if len(differing) != 1 or not all(isinstance(each, int | float) for each in values):
+        found = f"in {', '.join(differing)}" if differing else "in nothing"
+        raise ValueError(
+            f"a sweep requires runs that differ in one number of the scenario, such as --steady-load: these "
+            f"{len(runs)} differ {found}"
+        )
+    if len(set(values)) < len(values):
+        raise ValueError(f"a sweep requires runs that differ: two have the same {differing[0]}")
+    if len(references := {run.reference for run in runs}) > 1:
+        raise ValueError(
+            f"a sweep requires runs with one reference, these have {', '.join(sorted(references))}"
+        )
+    rows = [
+        {
+            differing[0]: value,
+            "policy": policy,
+            **{name: getattr(run.ratios[policy], name) for name in ("ratio", "low", "high")},
+            **{
+                name: run.summary["mean_over_windows"][policy][name]
+                for name in ("mean_jct_s", "mean_wait_s", "mean_slowdown")
+            },
+        }
+        for value, run in sorted(zip(values, runs, strict=True), key=lambda pair: pair[0])
+        for policy in runs[0].policies
+        if all(policy in each.policies for each in runs)
+    ]
+    return differing[0], pd.DataFrame(rows)
+
+
+def sweep(field: str, table: pd.DataFrame, reference: str, width: Width) -> "Figure":
+    """Draw the mean JCT ratio with its interval, and the mean JCT, over the values of a field, a line per policy.
+
+    field, table: as `swept` returns them.
+    """
+    from matplotlib.figure import Figure
+
+    policies = list(dict.fromkeys(table["policy"]))
+    rows, columns = (2, 1) if width == "column" else (1, 2)
+    figure = Figure(figsize=(INCHES[width], 0.6 + 2.0 * rows), layout="constrained")
+    ratios_, means = figure.subplots(rows, columns, sharex=True).tolist()
+    unit, seconds = unit_of(max(1.0, float(table["mean_jct_s"].median())))
+    for place, policy in enumerate(policies):
+        own = table[table["policy"] == policy]
+        colour, dashes = look(place)
+        line: Any = {"color": colour, "linestyle": dashes, "linewidth": 1.2, "marker": "o", "markersize": 3}
+        ratios_.plot(own[field], own["ratio"], label=policy, **line)
+        ratios_.vlines(own[field], own["low"], own["high"], colour, linewidth=0.8, alpha=0.7)
+        means.plot(own[field], own["mean_jct_s"] / seconds, **line)
+    ratios_.axhline(1, color=GREY, linewidth=0.8, zorder=0)
+    ratios_.set_title(f"Mean JCT / {reference}'s")
+    means.set_title(f"Mean JCT, {unit}")
+    means.set_ylim(bottom=0)
+    means.set_xticks(sorted(set(table[field])), [f"{each:g}" for each in sorted(set(table[field]))])
+    figure.supxlabel(AXES.get(field, field.replace("_", " ")), fontsize="medium")
+    _key(figure, ratios_, "Policies, with 95 % intervals over windows")
     return figure
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +64,8 @@ class Run:
     `evaluation.record`, without the schedule of the log, empty if the run was not recorded; decisions: likewise, of the
     policies that give reasons.
     owners: user, virtual cluster and tenant of each job, as far as the trace has them; None if it has none.
-    Points in time count from the first submission of their window.
+    cut_s: part of each window to which segments and timeline are cut, see `between`; None for whole windows.
+    Points in time count from the first submission of their window, or from the begin of that part.
     """
 
     folder: Path
@@ -76,6 +77,7 @@ class Run:
     timeline: dict[str, pd.DataFrame]
     decisions: dict[str, pd.DataFrame] = field(default_factory=dict)
     owners: pd.DataFrame | None = None
+    cut_s: tuple[float, float] | None = None
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -91,6 +93,14 @@ class Run:
     def windows(self) -> tuple[int, ...]:
         """Numbers of the windows."""
         return tuple(int(number) for number in self.jobs[self.policies[0]]["window"].unique())
+
+    @cached_property
+    def job_ids(self) -> pd.Index:
+        """Jobs: those with results, then those that only hold GPUs, as around the scored jobs of a steady window."""
+        scored = self.jobs[self.policies[0]]["job_id"]
+        others = (table["job_id"] for table in self.segments.values())
+        found: pd.Index = pd.Index(list(dict.fromkeys(pd.concat([scored, *others]))))
+        return found
 
     @property
     def node_gpus(self) -> list[int]:
@@ -118,7 +128,9 @@ class Run:
         return bool(self.segments)
 
     def span_s(self, window: int) -> float:
-        """Return the time at which the last job of a window finished, the latest over all policies."""
+        """Return the time at which the last job of a window finished under any policy, or at which the part ends."""
+        if self.cut_s:
+            return self.cut_s[1] - self.cut_s[0]
         last = (each.loc[each["window"] == window, "finish_s"].max() for each in self.jobs.values())
         return float(max(last))
 
@@ -153,6 +165,59 @@ def read(folder: Path, policies: Sequence[str] = ()) -> Run:
             if (place / DECISIONS_FILE).is_file()
         },
         owners=_table(folder / OWNERS) if (folder / OWNERS).is_file() else None,
+    )
+
+
+def renamed(run: Run, names: Mapping[str, str]) -> Run:
+    """Return a run whose policies have other names; ValueError for an unknown policy or a name used twice."""
+    known = list(run.policies)
+    if missing := [name for name in names if name not in known]:
+        raise ValueError(f"{run.folder}: {unknown('policy', missing[0], known)}")
+    new = [names.get(name, name) for name in known]
+    if len(set(new)) < len(new):
+        raise ValueError(f"two policies would have the same name: {', '.join(new)}")
+
+    def keyed(content: Mapping[str, Any]) -> dict[str, Any]:
+        return {names.get(name, name): each for name, each in content.items()}
+
+    by_policy = ("gap_closed", "mean_over_windows", "mean_jct_ratio", "by_window")
+    summary = run.summary | {part: keyed(run.summary[part]) for part in by_policy if part in run.summary}
+    return replace(
+        run,
+        summary=summary | {"reference": names.get(run.reference, run.reference)},
+        jobs=keyed(run.jobs),
+        segments=keyed(run.segments),
+        timeline=keyed(run.timeline),
+        decisions=keyed(run.decisions),
+    )
+
+
+def between(run: Run, begin_s: float, end_s: float) -> Run:
+    """Return a run whose segments and timeline are cut to a part of each window; ValueError for an empty part.
+
+    begin_s, end_s: s from the first submission of the window. Jobs and metrics stay those of the whole window.
+    """
+    if not end_s > begin_s:
+        raise ValueError(
+            f"the part from {begin_s / 3600:g} h to {end_s / 3600:g} h is empty: pass a later end"
+        )
+
+    def cut(table: pd.DataFrame) -> pd.DataFrame:
+        inside = table[(table["to_s"] > begin_s) & (table["from_s"] < end_s)]
+        ends = {name: inside[name].clip(begin_s, end_s) - begin_s for name in ("from_s", "to_s")}
+        return inside.assign(**ends).reset_index(drop=True)
+
+    def cut_totals(table: pd.DataFrame) -> pd.DataFrame:
+        # the last row before the part holds at its begin
+        later = table.groupby("window")["time_s"].shift(-1).fillna(np.inf)
+        inside = table[(later > begin_s) & (table["time_s"] < end_s)]
+        return inside.assign(time_s=inside["time_s"].clip(lower=begin_s) - begin_s).reset_index(drop=True)
+
+    return replace(
+        run,
+        segments={name: cut(table) for name, table in run.segments.items()},
+        timeline={name: cut_totals(table) for name, table in run.timeline.items()},
+        cut_s=(begin_s, end_s),
     )
 
 

@@ -1,5 +1,6 @@
 """`evaluate.py` prints a table, writes every job exactly, and has errors of one sentence."""
 
+import hashlib
 import json
 import re
 import sys
@@ -111,6 +112,9 @@ def test_several_policies_make_one_table(
     assert rows == 2 * ["las", "easy_here:policy", "sjf"], "a line is too short for all columns"
     kept = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert kept["reference"] == "las"
+    facts = json.loads((tmp_path / "out" / "provenance.json").read_text())
+    digest = hashlib.sha256((tmp_path / "easy_here.py").read_bytes()).hexdigest()
+    assert facts["policy_files"] == {"easy_here:policy": {"easy_here.py": digest}}
     again = read_choices(["--config", str(tmp_path / "out"), "--trust"])
     assert again.policy == ("las", "easy_here:policy", "sjf")
 

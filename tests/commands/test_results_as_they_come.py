@@ -234,23 +234,42 @@ def test_a_run_of_ones_own_policy_continues_after_kill_9(
     assert results_of(tmp_path / "out") == results_of(tmp_path / "whole")
 
 
+@pytest.mark.parametrize(
+    ("policy", "changed"),
+    [
+        ("changes_later", "changes_later.py"),
+        ("imports_it", "changes_later.py"),
+        ("package_of_policies.mine", "package_of_policies/shared.py"),
+    ],
+)
 def test_a_run_whose_policy_has_changed_is_not_resumed(
+    policy: str,
+    changed: str,
     tmp_path: Path,
     after: Callable[[int, BaseException], None],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Otherwise one row would mix the windows of two policies."""
-    file = tmp_path / "changes_later.py"
-    file.write_text("from gpu_cluster_gym.baselines.sjf import policy\n")
+    """Otherwise one row would mix the windows of two policies, also where the change is in what a policy imports."""
+    files = {
+        "changes_later.py": "from gpu_cluster_gym.baselines.sjf import policy\n",
+        "imports_it.py": "from changes_later import policy\n",
+        "package_of_policies/shared.py": "from gpu_cluster_gym.baselines.sjf import policy\n",
+        "package_of_policies/mine.py": "from package_of_policies.shared import policy\n",
+    }
+    (tmp_path / "package_of_policies").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    for name in ("changes_later", "imports_it", "package_of_policies.mine", "package_of_policies.shared"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     after(2, KeyboardInterrupt())
-    assert main(["--policy", "fifo", "changes_later:policy", *SMALL, "--out", "out"]) == 130
+    assert main(["--policy", "fifo", f"{policy}:policy", *SMALL, "--out", "out"]) == 130
     assert "continue it with --resume out --trust" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    file.write_text("from gpu_cluster_gym.baselines.las import policy\n")
+    (tmp_path / changed).write_text("from gpu_cluster_gym.baselines.las import policy\n")
     assert main(["--resume", "out", "--trust"]) == 2
     assert "out cannot be resumed (changed since: policies): start a new run" in capsys.readouterr().err
 

@@ -159,6 +159,24 @@ def test_help_has_examples_first_and_physics_last(
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("name", MAINS)
+def test_an_installed_command_names_itself_as_it_was_called(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file of the checkout is there to be run by Python."""
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/gpu-cluster-gym", "..."])
+    monkeypatch.setenv("COLUMNS", "80")
+    called = f"gpu-cluster-gym {name.removesuffix('.py').removesuffix('_agent')}"
+    code, out, _ = output_of(capsys, ["--help"], MAINS[name])
+    assert (code, out.startswith(f"usage: {called} [-h]")) == (0, True)
+    assert f"\n  {called} --" in out
+    assert "python evaluate.py" not in out
+    assert "python train_agent.py" not in out
+    assert max(map(len, out.splitlines())) <= 80
+    _, _, error = output_of(capsys, ["--list", "polices"], MAINS[name])
+    assert error.startswith(f"{called}: ")
+
+
 # While one waits.
 
 

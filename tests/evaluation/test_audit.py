@@ -99,6 +99,37 @@ def test_cores_given_out_because_of_later_jobs_are_found(monkeypatch: pytest.Mon
     assert leaks(Watcher)
 
 
+def test_a_policy_that_fails_does_not_stop_the_audit() -> None:
+    """One fails at once, the other on clusters of eight GPUs, of which there are some."""
+
+    def fails(view: View) -> Action:
+        raise KeyError("always")
+
+    def sometimes(view: View) -> Action:
+        if len(view.gpus.node) == 8:
+            raise KeyError("eight")
+        return view.start_first(view.waiting) or Wait()
+
+    policies = {
+        "fails": lambda: fails,
+        "sometimes": lambda: sometimes,
+        "fifo": lambda: baselines.load("fifo"),
+    }
+    _, never, some, fifo = audit(policies, pairs=12)
+    assert str(never).startswith("fails: no pair could be tried: KeyError: 'always' (test_audit.py, line ")
+    assert (some.pairs, some.leaks, fifo.pairs, fifo.left_out) == (12, [], 12, [])
+    assert len(some.left_out) > 0
+    assert f"failed there: {len(some.left_out)} workloads (KeyError: 'eight'" in str(some)
+
+
+def test_a_leak_names_two_different_decisions() -> None:
+    result = audit({"oracle": partial(partial, by, LEAKS["run time"])}, pairs=30)[1]
+    assert result.leaks
+    for leak in result.leaks:
+        one, _, other = leak.difference.partition(" became ")
+        assert one != other
+
+
 def test_the_command_prints_a_line_a_policy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

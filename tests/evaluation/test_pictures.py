@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,48 @@ def test_shares_in_place_of_many_bars_have_the_same_total(folder: Path) -> None:
     held = ((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum()
     step = run.span_s(0) / run_tables.SHARE_BINS
     assert found.shares.sum() * step == pytest.approx(held)
+
+
+def test_a_part_of_a_window_has_its_share_of_the_totals(folder: Path) -> None:
+    """GPU-seconds of all parts add up, in segments and timeline, and the means in each part are those of the whole."""
+    run = run_tables.read(folder)
+    third = run.span_s(0) / 3
+    parts = [run_tables.between(run, place * third, (place + 1) * third) for place in range(3)]
+
+    def held(each: run_tables.Run) -> float:
+        segments = each.segments["srtf"]
+        return float(((segments["to_s"] - segments["from_s"]) * segments["num_gpus"]).sum())
+
+    assert sum(map(held, parts)) == pytest.approx(held(run))
+    assert min(map(held, parts)) > 0
+    whole = run_tables.timeline_means(run, "srtf", 0, run_tables.time_edges(run, 0, 30))
+    means = [run_tables.timeline_means(part, "srtf", 0, run_tables.time_edges(part, 0, 10)) for part in parts]
+    for name in ("held_gpus", "queued"):
+        assert np.concatenate([each[name] for each in means]) == pytest.approx(whole[name].to_numpy())
+    for place, part in enumerate(parts):
+        bars = run_tables.gantt(part, "srtf", 0)
+        assert isinstance(bars, pd.DataFrame)
+        assert bars["from_s"].min() >= 0
+        assert bars["to_s"].max() <= third * 1.000001
+        (axes, *_) = figures.gantt(part, "page").axes
+        assert axes.get_xlim() == pytest.approx((0, third)), place
+
+
+def test_jobs_without_results_have_colours_of_their_own(folder: Path) -> None:
+    """Around the scored jobs of a steady window others hold GPUs: here all but the first two."""
+    run = run_tables.read(folder)
+    scored = {policy: jobs.iloc[:2] for policy, jobs in run.jobs.items()}
+    bars = run_tables.gantt(run, "fifo", 0)
+    assert isinstance(bars, pd.DataFrame)
+    running = bars[bars["phase"] == "running"].drop_duplicates("job_id")
+    assert len(running) > 5
+    for each in (run, replace(run, jobs=scored)):
+        assert len(np.unique(figures._colours(each, running), axis=0)) == len(running)
+
+
+def test_an_empty_part_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert plot.main([str(folder), "--picture", "gantt", "--hours", "3", "2"]) == 2
+    assert "the part from 3 h to 2 h is empty" in capsys.readouterr().err
 
 
 # Tables behind the pictures.
@@ -102,9 +145,8 @@ def test_a_windows_time_starts_at_its_first_submission(tmp_path: Path) -> None:
 def test_every_picture_has_the_papers_width(folder: Path, tmp_path: Path, width: str) -> None:
     kinds = plot.KINDS if width == "column" else ("png",)
     assert plot.main([str(folder), "--out", str(tmp_path), "--width", width, "--kind", *kinds]) == 0
-    assert {file.name for file in tmp_path.iterdir()} == {
-        f"{name}.{kind}" for name in figures.PICTURES for kind in kinds
-    }
+    drawn = {f"{name}.{kind}" for name in figures.PICTURES for kind in kinds}
+    assert {file.name for file in tmp_path.iterdir()} == drawn | {"policies.csv", "policies.tex"}
     for name in figures.PICTURES:
         pixels = image.imread(tmp_path / f"{name}.png")
         assert pixels.shape[1] == pytest.approx(200 * INCHES[width], abs=1)  # type: ignore[index]
@@ -132,6 +174,82 @@ def outside(figure: Any) -> Sequence[str]:
 def test_no_label_is_cut_off(folder: Path, name: str, width: Any) -> None:
     with style(IN_PRINT):
         assert outside(figures.PICTURES[name](run_tables.read(folder), width, None)) == []
+
+
+def test_long_names_cut_no_label(folder: Path) -> None:
+    run = run_tables.read(folder)
+    longer = run_tables.renamed(run, {name: f"laboratory.{name}_of_ours:policy" for name in run.policies})
+    with style(IN_PRINT):
+        assert outside(figures.ratios(longer, "column")) == []
+
+
+def test_fairness_is_that_of_the_summary(folder: Path) -> None:
+    run = run_tables.read(folder)
+    (axes,) = figures.fairness(run, "page").axes
+    for line, (policy, means) in zip(axes.lines, run.summary["mean_over_windows"].items(), strict=False):
+        ratio, share = np.asarray(line.get_xydata()).T
+        assert line.get_label() == policy
+        assert ratio.max() == pytest.approx(means["max_finish_time_fairness"])
+        assert share[ratio <= 1].max() == pytest.approx(100 * (1 - means["unfair_share"]))
+
+
+# Several runs over a number by which they differ.
+
+
+@pytest.fixture(scope="module")
+def at_ticks(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Return folders of runs that differ in the tick; the jobs are the same, and the larger number comes first."""
+    folders = []
+    for tick in (600, 60):
+        place = tmp_path_factory.mktemp(f"tick{tick}")
+        folders.append(ran(place, tiny.mixed(seed=1), "--policy", "fifo", "srtf", "--tick", str(tick)))
+        choices = json.loads((folders[-1] / "choices.json").read_text())
+        choices["scenario"]["trace_file"] = "jobs.csv"  # one trace, as that of a sweep is
+        (folders[-1] / "choices.json").write_text(json.dumps(choices))
+    return folders
+
+
+def test_a_sweep_has_a_row_per_value_and_policy(at_ticks: list[Path], tmp_path: Path) -> None:
+    flags = ["--picture", "sweep", "--kind", "png", "--out", str(tmp_path), "--name", "srtf=Ours"]
+    assert plot.main([*map(str, at_ticks), *flags]) == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["sweep.csv", "sweep.png"]
+    found = pd.read_csv(tmp_path / "sweep.csv")
+    floors = ["random_legal", "first_legal"] if "random_legal" in set(found["policy"]) else []
+    assert found["tick"].tolist() == sorted(found["tick"])
+    assert found["policy"].tolist() == 2 * ["fifo", "Ours", *floors]
+    summary = json.loads((at_ticks[0] / "summary.json").read_text())
+    row = found[(found["tick"] == 600) & (found["policy"] == "Ours")].iloc[0]
+    assert row["mean_jct_s"] == pytest.approx(summary["mean_over_windows"]["srtf"]["mean_jct_s"])
+    assert row["ratio"] == pytest.approx(summary["mean_jct_ratio"]["srtf"]["ratio"])
+    with style(IN_PRINT):
+        for width in INCHES:
+            assert outside(figures.sweep("tick", found, "fifo", width)) == []
+
+
+def test_runs_that_differ_in_more_than_a_number_are_no_sweep(
+    at_ticks: list[Path], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for runs, said in (
+        ((at_ticks[0], at_ticks[0]), "these 2 differ in nothing"),
+        ((at_ticks[0], folder), "these 2 differ in trace_file, tick"),
+        ((at_ticks[0],), "a sweep requires two or more runs"),
+    ):
+        assert plot.main([*map(str, runs), "--picture", "sweep"]) == 2
+        assert said in capsys.readouterr().err
+
+
+# Names in a paper.
+
+
+def test_policies_get_the_names_of_a_paper(folder: Path, tmp_path: Path) -> None:
+    names = ["srtf=Shortest first", "fifo=FIFO"]
+    assert plot.main([str(folder), "--table", "policy", "--name", *names, "--out", str(tmp_path)]) == 0
+    assert pd.read_csv(tmp_path / "policies.csv")["policy"].tolist()[:2] == ["FIFO", "Shortest first"]
+    run = run_tables.renamed(run_tables.read(folder), {"fifo": "FIFO"})
+    assert (run.reference, next(iter(run.segments)), next(iter(run.ratios))) == ("FIFO", "FIFO", "FIFO")
+    for wrong, said in (({"fiffo": "x"}, "did you mean 'fifo'"), ({"fifo": "srtf"}, "the same name")):
+        with pytest.raises(ValueError, match=said):
+            run_tables.renamed(run_tables.read(folder), wrong)
 
 
 def test_the_same_run_gives_the_same_files(folder: Path, tmp_path: Path) -> None:
@@ -173,7 +291,7 @@ def test_the_documents_commands_are_valid() -> None:
     lines = re.findall(r"^    (gpu-cluster-gym plot|python evaluate\.py) (.*)$", DOCUMENT, re.MULTILINE)
     recorded = [text for command, text in lines if command != "gpu-cluster-gym plot" and "--re" in text]
     drawn = [text for command, text in lines if command == "gpu-cluster-gym plot"]
-    assert (len(recorded), len(drawn)) == (2, 4)
+    assert (len(recorded), len(drawn)) == (2, 5)
     for text in recorded:
         assert read_choices(shlex.split(text)).records
     for text in drawn:

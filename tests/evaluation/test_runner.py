@@ -186,6 +186,17 @@ def test_the_legend_has_short_lines(workloads: list[Workload], tables: dict[str,
     assert "fifo's" not in " ".join(alone)
 
 
+def test_the_legend_names_policies_without_their_lever(
+    workloads: list[Workload], tables: dict[str, pd.DataFrame]
+) -> None:
+    """Gavel orders jobs by the types of GPUs: on one type it is another policy."""
+    summaries = runner.score({"fifo": tables["fifo"], "gavel": tables["srtf"]}, workloads)
+    (line,) = table_notes.levers_off(["gavel"], workloads)
+    assert "gavel (one type of GPU)" in line
+    assert line in table_notes.legend(workloads, summaries, "fifo")
+    assert line not in table_notes.legend(workloads, {"fifo": summaries["fifo"]}, "fifo")
+
+
 def test_the_heading_notes_exact_estimates(workloads: list[Workload]) -> None:
     assert "estimates: exact" in table_notes.heading(workloads)
 

@@ -8,6 +8,7 @@ import itertools
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,8 @@ from gpu_cluster_gym.baselines.xion_threshold import threshold
 from gpu_cluster_gym.simulator.cluster import Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
-from gpu_cluster_gym.simulator.policy import Policy, Ranking, RunsCompiled
+from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, RunsCompiled, Wait
+from gpu_cluster_gym.simulator.view import View
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"
 MAX_LINES = {"xion": 216, "qssf": 81, "xonar": 102, "muri": 70, "gavel": 205}
@@ -86,6 +88,40 @@ def test_a_file_has_one_policy_and_is_short(name: str) -> None:
     assert len(source.partition("\nGRID =")[0].splitlines()) <= (MAX_LINES | COMPILED).get(name, OTHERS)
     policy = load(name)
     assert isinstance(policy, Ranking | RunsCompiled) or inspect.isfunction(policy) or inspect.isclass(policy)
+
+
+class Counting:
+    """A policy that counts its decisions, in a number and in a list."""
+
+    def __init__(self, limit: int = 0) -> None:
+        self.limit, self.count, self.seen = limit, 0, list[float]()
+
+    def __call__(self, view: View) -> Action:
+        self.count += 1
+        self.seen.append(view.now)
+        return view.start_first(view.waiting) or Wait()
+
+
+def test_no_state_of_a_policy_reaches_the_next_episode() -> None:
+    """An object is copied as it was when it was named; a class and a partial make a new object each."""
+    policies: list[Policy | type] = [Counting(), Counting, partial(Counting, limit=3)]  # type: ignore[list-item]
+    for policy in policies:
+        one, other = make(policy), make(policy)
+        for each in (one, other):
+            finishes(each, jobs((0, 1, 10), (0, 1, 10)), uniform(1, 1))
+        assert isinstance(one, Counting)
+        assert isinstance(other, Counting)
+        assert one.count == len(one.seen) == other.count == len(other.seen) > 0
+        assert one.limit == (3 if isinstance(policy, partial) else 0)
+
+
+def test_an_object_that_cannot_be_copied_is_refused() -> None:
+    policy = Counting()
+    policy.lock = threading.Lock()  # type: ignore[attr-defined]
+    with pytest.raises(
+        ValueError, match=r"copied for each episode, and this Counting cannot be copied .* name its"
+    ):
+        make(policy)
 
 
 def test_names_are_had_without_the_compiler() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -276,6 +277,15 @@ def test_a_wait_ends_with_the_next_event_or_sooner(seconds: float | None, clock:
     episode.apply(Wait(seconds))
     episode.advance()
     assert episode.state.clock == clock
+
+
+def test_a_start_without_the_requested_gpus_says_how_many_it_requests() -> None:
+    episode = small(ONE._replace(num_gpus=2))
+    said = "job 0 cannot start: it requests 2 GPUs, and its placement names 1"
+    assert episode.why_not(Start(0, Placement((0,)))) == said
+    without: Any = None
+    said = "job 0 cannot start: its placement is None, which View.place returns where a job does not fit"
+    assert episode.why_not(Start(0, without)) == said
 
 
 def test_a_job_is_not_started_and_paused_at_one_instant() -> None:

@@ -228,8 +228,49 @@ def test_a_whole_log_has_its_steady_windows_one_after_another(of_log: Scenario) 
 
 
 def test_a_log_with_too_little_work_is_refused(of_log: Scenario) -> None:
-    with pytest.raises(ValueError, match=r"steady_load 9: train 0 of .* offers [0-9.]+ to 1x4"):
+    with pytest.raises(ValueError, match=r"no steady window of .* offers that to 1x4, the busiest [0-9.]+ "):
         windows(replace(of_log, steady_load=9.0), "train", 1)
+
+
+def test_quiet_windows_of_a_log_are_left_out_and_counted(tmp_path: Path) -> None:
+    """Windows of three hours: the first and the third offer two jobs of a quarter of an hour, a sixth of the load."""
+    hours = [0, 1, *range(3, 6), 6, 7, *range(9, 12), 12]
+    file = tmp_path / "log.csv"
+    lines = [f"at{hour},{3600 * hour},1,{900 if hour % 6 < 2 else 3600}" for hour in hours]
+    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *lines]) + "\n")
+    scenario = Scenario(
+        trace_file=str(file),
+        cluster="1x1",
+        physics="none",
+        steady_load=1.0,
+        warm_days=HOUR,
+        counted_days=HOUR,
+        after_days=HOUR,
+    )
+    found = of_whole_log(scenario)
+    assert [set(each.table["job_id"]) for each in found] == [{"at3", "at4", "at5"}, {"at9", "at10", "at11"}]
+    note = "steady windows left out, since the log offers less than the load of 1 there: 2 of 4"
+    assert [each.table.attrs["notes"].count(note) for each in found] == [1, 1]
+    assert note not in of_whole_log(replace(scenario, steady_load=0.16), 1)[0].table.attrs["notes"]
+
+
+def test_batches_of_a_log_are_chosen_again_where_they_miss_the_load(tmp_path: Path) -> None:
+    """A batch of 18 h on one GPU misses the load of 0.25 by itself; eleven of an hour have up to 0.46 without it."""
+    file = tmp_path / "log.csv"
+    lines = [
+        "long,0,1,64800",
+        *(f"short{hour},{3600 * hour},1,3600" for hour in range(1, 12)),
+        "end,86400,1,60",
+    ]
+    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *lines]) + "\n")
+    scenario = Scenario(
+        trace_file=str(file), cluster="1x1", physics="none", steady_load=0.25, counted_days=8 * HOUR
+    )
+    scenario = replace(scenario, warm_days=HOUR, after_days=15 * HOUR)
+    for seed in range(8):
+        (found,) = of_whole_log(replace(scenario, seed=seed))
+        assert len(found.table) == 6
+        assert "long" not in set(found.table["job_id"])
 
 
 def test_a_log_that_is_too_short_is_refused(of_log: Scenario) -> None:

@@ -1,4 +1,4 @@
-"""Tables of users and virtual clusters come from the run folder, as CSV and as LaTeX."""
+"""Tables of policies, users and virtual clusters come from the run folder, as CSV and as LaTeX."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from gpu_cluster_gym import evaluate
 from gpu_cluster_gym.evaluation.plot import __main__ as plot
-from gpu_cluster_gym.evaluation.plot import owner_tables, run_tables
+from gpu_cluster_gym.evaluation.plot import paper_tables, run_tables
 
 ROWS = "job_id,submit_s,num_gpus,duration_s,user,vc\n"
 JOBS = ROWS + "a,0,8,600,ann,m_1\nb,1,8,600,bob,m_1\nc,2,4,1200,NA,m_1\nd,3,8,600,ann,x&y\n"
@@ -57,13 +57,13 @@ def test_latex_has_a_row_per_owner_and_escapes(folder: Path, tmp_path: Path) -> 
     assert "fifo\\_strict" in rows[0]
     assert [row.split(" & ")[0] for row in rows[2:]] == ["m\\_1", "x\\&y"]
     assert "Wait, minutes" in rows[1]
-    assert owner_tables.escaped("a~b^c\\") == r"a\textasciitilde{}b\textasciicircum{}c\textbackslash{}"
+    assert paper_tables.escaped("a~b^c\\") == r"a\textasciitilde{}b\textasciicircum{}c\textbackslash{}"
 
 
 def test_latex_has_those_with_most_gpu_time(tmp_path: Path) -> None:
     lines = [f"j{k},{k},1,{60 * (k + 1)},user{k},v" for k in range(25)]
     run = run_tables.read(ran(tmp_path, ROWS + "\n".join(lines) + "\n"))
-    owner_tables.write(run, "user", tmp_path)
+    paper_tables.write(run, "user", tmp_path)
     text = (tmp_path / "by_user.tex").read_text()
     shown = re.findall(r"^(user\d+) &", text, re.MULTILINE)
     assert shown == [f"user{k}" for k in range(24, 4, -1)]
@@ -87,3 +87,36 @@ def test_a_kind_of_owners_that_the_trace_lacks_is_refused(
     assert not (without / "owners.csv").exists()
     assert plot.main([str(without), "--table", "user"]) == 2
     assert "its trace names no owners of jobs" in capsys.readouterr().err
+
+
+def test_policies_have_times_ratios_and_the_best_in_bold(folder: Path, tmp_path: Path) -> None:
+    """Strict FIFO runs a, b, c and d one after another, SJF c last: mean JCT 1,498.5 s and 1,348.5 s; one window."""
+    assert plot.main([str(folder), "--table", "policy", "--out", str(tmp_path)]) == 0
+    found = pd.read_csv(tmp_path / "policies.csv").set_index("policy")
+    fifo_s, sjf_s = (600 + 1199 + 2398 + 2997) / 4, (600 + 1199 + 2998 + 1797) / 4
+    assert found["mean_jct_s"].tolist() == pytest.approx([fifo_s, sjf_s])
+    assert found["ratio"].tolist() == pytest.approx([1, sjf_s / fifo_s])
+    text = (tmp_path / "policies.tex").read_text()
+    rows = [each.split(" & ") for each in re.findall(r"^(?!%)(.*) \\\\$", text, re.MULTILINE)]
+    spec = re.search(r"begin\{tabular\}\{(\w+)\}", text)
+    assert spec is not None
+    assert {len(row) for row in rows} == {len(spec[1])}
+    assert rows[0][:3] == ["Policy", "JCT, minutes", "JCT / fifo\\_strict's"]
+    assert rows[1][:3] == ["fifo\\_strict", f"{fifo_s / 60:.2f}", "1.00"]
+    assert rows[2][:3] == ["sjf", f"{sjf_s / 60:.2f}", f"\\textbf{{{sjf_s / fifo_s:.2f}}}"]
+
+
+def test_intervals_of_several_windows_follow_the_ratio() -> None:
+    found = pd.DataFrame(
+        {
+            "ratio": [1.0, 0.5],
+            "low": [1.0, 0.4],
+            "high": [1.0, 0.625],
+            "windows": 4.0,
+            "mean_jct_s": [7200.0, 3600.0],
+        },
+        index=["fifo", "ours"],
+    )
+    text = paper_tables.latex_of_policies(found, "fifo")
+    assert "fifo & 2.00 & 1.00 \\\\" in text
+    assert "ours & 1.00 & \\textbf{0.50} (0.40--0.62) \\\\" in text

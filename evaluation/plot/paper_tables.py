@@ -1,4 +1,4 @@
-"""Tables of users, virtual clusters and tenants for a paper: CSV with all figures, LaTeX with waits and slowdowns."""
+"""Tables for a paper, as CSV with all figures and LaTeX with some: policies, users, virtual clusters and tenants."""
 
 from pathlib import Path
 
@@ -17,6 +17,67 @@ _SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
 }
+
+
+POLICY = "policy"
+"""Name of the table with a row per policy."""
+_COLUMNS = (
+    ("p95_jct_s", "P95 JCT", "seconds"),
+    ("mean_wait_s", "Wait", "seconds"),
+    ("mean_slowdown", "Slowdown", "ratio"),
+    ("unfair_share", "FTF $>$ 1", "share"),
+    ("preemptions", "Preemptions", "count"),
+)
+"""Metrics in the LaTeX table of policies behind mean JCT and its ratio: name, heading and form."""
+
+
+def write_policies(run: Run, place: Path) -> list[Path]:
+    """Write the table of policies as CSV and as LaTeX; return the files."""
+    means = pd.DataFrame(run.summary["mean_over_windows"]).T.reindex(list(run.policies))
+    ratios = pd.DataFrame({name: each._asdict() for name, each in run.ratios.items()}).T
+    found = ratios[["ratio", "low", "high", "windows"]].join(means).rename_axis(POLICY)
+    files = [place / f"policies.{kind}" for kind in ("csv", "tex")]
+    found.to_csv(files[0], float_format="%.10g")
+    files[1].write_text(latex_of_policies(found, run.reference), encoding="utf-8")
+    return files
+
+
+def latex_of_policies(found: pd.DataFrame, reference: str) -> str:
+    """Return a table for the LaTeX package booktabs, a row per policy; the lowest ratio is bold.
+
+    found: indexed by policy, with ratio, low, high, windows and the metrics of a summary. All times are in one unit.
+    """
+    unit, seconds = unit_of(max(float(found["mean_jct_s"].median()), 1.0))
+    shown = [column for column in _COLUMNS if column[0] in found and found[column[0]].notna().any()]
+    heads = [f"{heading}, {unit}" if form == "seconds" else heading for _, heading, form in shown]
+    windows = int(found["windows"].iloc[0])
+    lines = [
+        "% \\usepackage{booktabs}",
+        f"% Means over {windows} windows; ratios are means of the windows' ratios, with 95 % bootstrap intervals.",
+        "% Slowdown counts run times below 10 s as 10 s. FTF: JCT / JCT with an equal share of the GPUs.",
+        f"\\begin{{tabular}}{{lr{'r' * (1 + len(shown))}}}",
+        "\\toprule",
+        f"Policy & JCT, {unit} & JCT / {escaped(reference)}'s & {' & '.join(heads)} \\\\",
+        "\\midrule",
+    ]
+    for policy, row in found.iterrows():
+        ratio = f"{row['ratio']:.2f}"
+        if row["ratio"] == found["ratio"].min():
+            ratio = f"\\textbf{{{ratio}}}"
+        if policy != reference and windows > 1:
+            ratio += f" ({row['low']:.2f}--{row['high']:.2f})"
+        cells = [escaped(str(policy)), f"{row['mean_jct_s'] / seconds:,.2f}", ratio]
+        for name, _, form in shown:
+            value = row[name]
+            text = {
+                "seconds": f"{value / seconds:,.2f}",
+                "ratio": f"{value:,.2f}",
+                "share": f"{100 * value:.0f}\\,\\%",
+                "count": f"{value:,.0f}",
+            }[form]
+            cells.append("" if pd.isna(value) else text)
+        lines.append(f"{' & '.join(cells)} \\\\")
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
 
 
 def known(run: Run) -> list[str]:
