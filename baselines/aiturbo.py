@@ -8,7 +8,7 @@ whose shape changes pays. Our choice: a step must also save more than its restar
 service costs nothing, so that steps are judged by time alone (otherwise jobs shrink beside idle GPUs); a predictable
 job without a step has no second vote either; a job takes CPU workers once it has waited so long that as long again on
 them would be worth a restart. The prototype's three feedback queues, cut at 30 and 180 points for its sixty jobs, have
-no effect, since it sorts the jobs in a queue by points again; `queues` takes them by arrival, as feedback queues do,
+no effect, since it sorts the jobs in a queue by points again; `queues` orders them by arrival, as feedback queues do,
 with cuts in proportion to the jobs. It is off by default, since it helps on few workloads; points are at most twice the
 number of jobs, so the third queue stays empty (the prototype counts rounds instead of places, a bug).
 
@@ -260,10 +260,10 @@ def attained_service(s, job):
 
 @allocating
 def order_by_votes(s, m):
-    """Sort jobs, which come by number, by points: their places by least attained service and by most benefit.
+    """Sort jobs, given in ascending order, by points: their places by least attained service and by most benefit.
 
     The second place is scaled to the number of all jobs; a job without a benefit has its first place twice. With
-    feedback queues only the queue counts. Of equal points, or in a queue, the earlier job comes first.
+    feedback queues, only the queue counts. Among equal points, or within a queue, the earlier job is first.
     """
     count, voters = m.num_order, 0
     attained, benefit = np.empty(count), np.empty(count)
@@ -357,7 +357,7 @@ class Aiturbo(CompiledPolicy):
         round_s: seconds between rounds.
         predictable: jobs that are taken as predictable, and so resized: those that the trace says are, all or none.
         servers_on_gpus: whether each server takes a GPU, as in that laboratory's Tiresias, not cores.
-        queues: whether jobs in one of three feedback queues come by arrival; otherwise all come by points.
+        queues: whether three feedback queues order their jobs by arrival; otherwise all jobs are ordered by points.
         """
         resized = {"given": PREDICTABLE, "all": ALL_JOBS, "none": NO_JOBS}
         self._settings = {

@@ -59,7 +59,7 @@ class Claim:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the whole interval meets the paper's number, or none of it; "not sure" without an interval."""
+        """Whether the interval meets the paper's number: "not sure" where only one of its ends does."""
         if any(math.isnan(value) for value in self.measured):
             return "not sure"
         reaches = {_REACHES[self.needs](value, self.paper) for value in self.measured}

@@ -293,7 +293,9 @@ def _run_times(
     guess += [0.0] * len(ends) if total is not None else []
     solved = root(differences, guess)
     if not solved.success:
-        raise ValueError(f"no run times have the published figures: {solved.message}")
+        raise ValueError(
+            f"no distribution of run times has the published figures ({solved.message}): check them"
+        )
     log_run_s, spread = split(solved.x)
     return np.array(log_run_s), spread
 

@@ -97,7 +97,7 @@ def lay_out_jobs(s: np.record, jobs: np.ndarray) -> None:
 def lay_out_tenants(s: np.record, jobs: np.ndarray, tenant: np.ndarray | None, quotas: Sequence[int]) -> None:
     """Write the tenants and their quotas; ValueError if there are too many."""
     if len(quotas) > MAX_TENANTS:
-        raise ValueError(f"{len(quotas)} tenants: at most {MAX_TENANTS}")
+        raise ValueError(f"{len(quotas)} tenants: expected at most {MAX_TENANTS}; merge some of them")
     s.num_tenants = len(quotas)
     s.quota[: len(quotas)] = quotas
     if tenant is not None:
@@ -112,7 +112,7 @@ def lay_out_machines(s: np.record, gpus: np.ndarray, memory: np.ndarray, cores: 
     nodes = len(gpus)
     sizes = np.unique(memory)
     if len(sizes) > MAX_LEVELS:
-        raise ValueError(f"{len(sizes)} sizes of GPU memory in one cluster: at most {MAX_LEVELS}")
+        raise ValueError(f"{len(sizes)} sizes of GPU memory in one cluster: expected at most {MAX_LEVELS}")
     s.node_gpus[:nodes] = s.free[:nodes] = gpus
     s.node_first[:nodes] = np.cumsum(gpus) - gpus
     s.node_memory[:nodes] = memory

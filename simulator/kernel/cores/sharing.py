@@ -353,7 +353,8 @@ def throttle_one(s, jobs, m, share):
     """Propose one step of throttling or releasing a CPU job; return whether there is one.
 
     Where more than a share of the bandwidth of a node's memory is drawn, and jobs on its GPUs may suffer, the CPU job
-    that draws most goes down a level. A job goes up a level where the node then stays below RELAXED of that.
+    that draws most goes down a level. A job goes up a level if the node's traffic then stays below
+    RELAXED times that share.
     """
     if not s.bandwidth_binds:
         return False
