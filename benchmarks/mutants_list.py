@@ -209,8 +209,8 @@ MUTANTS = (
         "simulator/test_worked",
         (
             "strict skips like greedy",
-            "            if s.discipline == STRICT and s.num_tenants == 0:\n                return\n",
-            "",
+            "s.num_tenants == 0:\n                return\n            if s.discipline == STRICT:",
+            "s.num_tenants > 0:",
         ),
         ("granted jobs wait an instant more", "if all_free(s, gpus) and", "if False and"),
     ),
@@ -237,8 +237,8 @@ MUTANTS = (
         ("EASY reserves no quota", "    return not binds or s.pass_gpus", "    return True or s.pass_gpus"),
         (
             "EASY starts in other queues",
-            "if s.queue_size[request_class] == 0 or not is_of_pass",
-            "if False and not is_of_pass",
+            "if size == 0 or not is_of_pass(s, request_class) or",
+            "if size == 0 or",
         ),
     ),
     *in_file(

@@ -122,6 +122,32 @@ def test_reclaim_spares_whom_it_does_not_need(simulate: Simulate) -> None:
 
 
 @either
+def test_of_those_not_needed_the_first_started_is_spared(simulate: Simulate) -> None:
+    """D needs three GPUs. C, B and A are paused until it has them; without either C or B there are enough.
+
+    gpu 0-1  A 0-3           D 3-8  A 8-15
+    gpu 2    B 1-11
+    gpu 3    C 2-3           D 3-8  C 8-17
+    """
+    jobs = [job(0, 2, 10), job(1, 1, 10), job(2, 1, 10), job(3, 3, 5)]
+    quotas = Quotas((0, 0, 0, 1), (1, 3), "reclaim")
+    assert finishes(simulate(jobs, nodes(4), FIFO, quotas)) == [15, 11, 17, 8]
+
+
+@either
+def test_two_jobs_take_back_gpus_of_two(simulate: Simulate) -> None:
+    """D and E come at 3 and need a GPU each: both B and C, which started last, are paused for them.
+
+    gpu 0  A 0-10
+    gpu 1  B 1-3   D 3-8  B 8-16
+    gpu 2  C 2-3   E 3-8  C 8-17
+    """
+    jobs = [job(0, 1, 10), job(1, 1, 10), job(2, 1, 10), job(3, 1, 5), job(3, 1, 5)]
+    quotas = Quotas((0, 0, 0, 1, 1), (1, 2), "reclaim")
+    assert finishes(simulate(jobs, nodes(3), FIFO, quotas)) == [10, 16, 17, 8, 8]
+
+
+@either
 def test_no_more_is_taken_back_than_was_borrowed(simulate: Simulate) -> None:
     """Tenant 0 holds its quota after B is paused, so A keeps its GPUs and D waits for C."""
     jobs = [job(0, 2, 100), job(1, 2, 100), job(2, 2, 10), job(3, 2, 10)]
