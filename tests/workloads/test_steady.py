@@ -1,5 +1,6 @@
 """Steady windows: the stated load, one state at which all policies begin, and only the jobs of the middle count."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -232,21 +233,19 @@ def test_a_log_with_too_little_work_is_refused(of_log: Scenario) -> None:
         windows(replace(of_log, steady_load=9.0), "train", 1)
 
 
+def on_one_gpu(folder: Path, lines: Sequence[str], *, steady_load: float, warm_days: float) -> Scenario:
+    """Write a log, a line per job, and return steady windows of it on one GPU, of which an hour counts."""
+    file = folder / "log.csv"
+    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *lines]) + "\n")
+    scenario = Scenario(trace_file=str(file), cluster="1x1", physics="none", steady_load=steady_load)
+    return replace(scenario, warm_days=warm_days, counted_days=HOUR, after_days=HOUR)
+
+
 def test_quiet_windows_of_a_log_are_left_out_and_counted(tmp_path: Path) -> None:
     """Windows of three hours: the first and the third offer two jobs of a quarter of an hour, a sixth of the load."""
     hours = [0, 1, *range(3, 6), 6, 7, *range(9, 12), 12]
-    file = tmp_path / "log.csv"
     lines = [f"at{hour},{3600 * hour},1,{900 if hour % 6 < 2 else 3600}" for hour in hours]
-    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *lines]) + "\n")
-    scenario = Scenario(
-        trace_file=str(file),
-        cluster="1x1",
-        physics="none",
-        steady_load=1.0,
-        warm_days=HOUR,
-        counted_days=HOUR,
-        after_days=HOUR,
-    )
+    scenario = on_one_gpu(tmp_path, lines, steady_load=1.0, warm_days=HOUR)
     found = of_whole_log(scenario)
     assert [set(each.table["job_id"]) for each in found] == [{"at3", "at4", "at5"}, {"at9", "at10", "at11"}]
     note = "steady windows left out, since the log offers less than the load of 1 there: 2 of 4"
@@ -256,17 +255,13 @@ def test_quiet_windows_of_a_log_are_left_out_and_counted(tmp_path: Path) -> None
 
 def test_batches_of_a_log_are_chosen_again_where_they_miss_the_load(tmp_path: Path) -> None:
     """A batch of 18 h on one GPU misses the load of 0.25 by itself; eleven of an hour have up to 0.46 without it."""
-    file = tmp_path / "log.csv"
     lines = [
         "long,0,1,64800",
         *(f"short{hour},{3600 * hour},1,3600" for hour in range(1, 12)),
         "end,86400,1,60",
     ]
-    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *lines]) + "\n")
-    scenario = Scenario(
-        trace_file=str(file), cluster="1x1", physics="none", steady_load=0.25, counted_days=8 * HOUR
-    )
-    scenario = replace(scenario, warm_days=HOUR, after_days=15 * HOUR)
+    scenario = on_one_gpu(tmp_path, lines, steady_load=0.25, warm_days=HOUR)
+    scenario = replace(scenario, counted_days=8 * HOUR, after_days=15 * HOUR)
     for seed in range(8):
         (found,) = of_whole_log(replace(scenario, seed=seed))
         assert len(found.table) == 6
@@ -283,18 +278,8 @@ def test_a_log_that_is_too_short_is_refused(of_log: Scenario) -> None:
 def test_a_window_in_which_no_job_counts_is_refused(tmp_path: Path) -> None:
     """Every four hours, eight jobs of half an hour are submitted in the first hour; the third hour would count."""
     submit_s = [4 * 3600 * window + 300 * job for window in range(20) for job in range(8)]
-    file = tmp_path / "log.csv"
     lines = [f"j{k},{each},1,1800" for k, each in enumerate(submit_s)]
-    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *lines]) + "\n")
-    scenario = Scenario(
-        trace_file=str(file),
-        cluster="1x1",
-        physics="none",
-        steady_load=1.0,
-        warm_days=2 * HOUR,
-        counted_days=HOUR,
-        after_days=HOUR,
-    )
+    scenario = on_one_gpu(tmp_path, lines, steady_load=1.0, warm_days=2 * HOUR)
     with pytest.raises(
         ValueError, match=r"train 0 of .* has no job to count, since none is submitted from day"
     ):
