@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpu_cluster_gym.evaluation.search import check_split
+from benchmarks.tune import check_split
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import ACCEPTED_RANGE, Scenario, Split, Workload, of_whole_log, up_to, windows
