@@ -19,7 +19,6 @@ from gpu_cluster_gym.evaluation.plot.style import (
     INCHES,
     INK,
     ORANGE,
-    RED,
     SKY,
     Width,
     log_time_axis,
@@ -340,46 +339,6 @@ def _legend(figure: "Figure", handles: Sequence[Any], title: str) -> None:
         title_fontsize=8,
         borderaxespad=0.2,
     )
-
-
-RATIO_ROW = 0.19  # inches
-
-
-def ratio_dots(
-    table: pd.DataFrame, policies: Sequence[str], workloads: Sequence[str], *, marked: str
-) -> "Figure":
-    """Draw mean JCT ratios of policies, from top to bottom, with their intervals, a panel per workload.
-
-    table: columns workload, policy, ratio, low and high, as in docs/results.csv; a missing row is left empty.
-    marked: policy in a different colour.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(
-        figsize=(INCHES["page"], 0.75 + RATIO_ROW * len(policies)), layout="constrained", facecolor="white"
-    )
-    drawn = table["policy"].isin(policies) & table["workload"].isin(workloads)
-    highest = 1.05 * float(table.loc[drawn, "high"].max())
-    for place, workload in enumerate(workloads):
-        axes = figure.add_subplot(1, len(workloads), place + 1)
-        own = table[table["workload"] == workload].set_index("policy").reindex(list(policies))
-        for row, (policy, each) in enumerate(own.iterrows()):
-            colour = RED if policy == marked else BLUE
-            axes.axhline(row, color="#e4e4e4", linewidth=0.5, zorder=0)
-            axes.hlines(row, each["low"], each["high"], colour, linewidth=1.4)
-            axes.plot(each["ratio"], row, "o", color=colour, markersize=4)
-        axes.axvline(1, color=GREY, linewidth=0.8, zorder=0)
-        axes.set_ylim(len(own) - 0.5, -0.5)
-        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.set_xlim(0, highest)
-        axes.set_title(workload)
-        axes.set_yticks(range(len(policies)), policies if place == 0 else [])
-    figure.supxlabel(
-        "Mean job completion time / FIFO's, with 95 % interval over held-out windows", fontsize=8
-    )
-    return figure
 
 
 SWEEP = "sweep"

@@ -10,10 +10,9 @@ import pandas as pd
 import pytest
 
 from benchmarks import table, tune
-from benchmarks.table import TABLE, Cell, Row
+from benchmarks.table import TABLE, Cell, Row, ratio_dots
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.baselines import _tuned
-from gpu_cluster_gym.evaluation.plot.figures import ratio_dots
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import named, windows
 from gpu_cluster_gym.workloads import names as workload_names
