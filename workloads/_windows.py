@@ -8,7 +8,6 @@ Acceptance is the same for every policy and hidden from all. For default scenari
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -254,22 +253,3 @@ def listed_ratios(scenario: Scenario, split: Split | WholeLog) -> dict[int, floa
     with file.open(newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["split"] == split]
     return {int(row["number"]): float(row["jct_over_run_time"]) for row in rows}
-
-
-def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
-    """Simulate the first windows of each split and list their mean JCT / mean run time, and mean run time."""
-    file = list_file(scenario)
-    file.parent.mkdir(exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    with partial.open("w", newline="") as lines:
-        out = csv.writer(lines)
-        out.writerow(("split", "number", "jct_over_run_time", "mean_duration_s"))
-        for split, count in counts.items():
-            make = table_maker(replace(scenario, **ACCEPTANCE, trace_file=None), split)
-            for number in range(count):
-                table = make(number)
-                assert table is not None, "a generator has no last window"
-                value, duration_s = jct_over_run_time(table, scenario), table["duration_s"].mean()
-                out.writerow((split, number, f"{value:.4f}", f"{duration_s:.3f}"))
-    partial.replace(file)
-    return file
