@@ -396,7 +396,7 @@ def _remaining_std(variance: float, component_std: float, minimum: float) -> flo
     return float(np.sqrt(max(variance - component_std**2, minimum**2)))
 
 
-def rms(values: pd.Series) -> float:
+def rms(values: Any) -> float:
     """Return the root mean square, 0 without values."""
     return float(np.sqrt((values**2).mean())) if len(values) else 0.0
 
