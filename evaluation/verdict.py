@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import runner
+from gpu_cluster_gym.evaluation.comparison import percentile_limits
 from gpu_cluster_gym.evaluation.describe import duration, gpus_held
 from gpu_cluster_gym.simulator import results
 from gpu_cluster_gym.traces import stream
@@ -36,7 +37,6 @@ MAX_ERROR = 0.25
 MAX_NAMES = 5
 """Maximum number of partitions that a note names."""
 RESAMPLES = 4_999
-CONFIDENCE = 0.95
 MAX_ABOVE = 0.01
 """Largest share of the log's GPU time beyond the cluster's GPUs, for clocks of different hosts: our choice."""
 MIN_WAIT_S = 1.0
@@ -157,8 +157,7 @@ def effect(policy: pd.DataFrame, own: pd.DataFrame, seed: int = 0) -> Effect:
     drawn = resampled(sums.shape[1], seed)
     ours, theirs = (each[drawn].sum(axis=1) for each in sums)
     changes = ours[theirs > 0] / theirs[theirs > 0] - 1
-    low, high = np.quantile(changes, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Effect(float(sums[0].sum() / sums[1].sum() - 1), float(low), float(high))
+    return Effect(float(sums[0].sum() / sums[1].sum() - 1), *percentile_limits(changes))
 
 
 def interval_of_mean(found: pd.DataFrame, seed: int = 0) -> tuple[float, float, float]:
@@ -167,8 +166,7 @@ def interval_of_mean(found: pd.DataFrame, seed: int = 0) -> tuple[float, float, 
     sums, counts = np.bincount(block, wait_s), np.bincount(block)
     drawn = resampled(len(counts), seed)
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(wait_s.mean()), float(low), float(high)
+    return float(wait_s.mean()), *percentile_limits(means)
 
 
 def blocks(submit_s: Floats) -> NDArray[np.int64]:
