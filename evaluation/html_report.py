@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.envs.floors import FLOORS
-from gpu_cluster_gym.envs.render import MAX_COLOURS, job_colours
+from gpu_cluster_gym.envs.render import job_colours
 from gpu_cluster_gym.evaluation import replay, table
 from gpu_cluster_gym.evaluation.comparison import compare
 from gpu_cluster_gym.evaluation.metrics import pool
@@ -173,13 +173,12 @@ def _data(run: Run, found: Finding, windows: Sequence[int]) -> dict[str, Any]:
     }
     if windows:
         node_gpus = run.node_gpus
-        largest = max(len(each.groupby(["window", "job_id"])) for each in run.segments.values())
         other = next((name for name in run.segments if name != run.reference), run.reference)
         data |= {
             "gpus": len(run.node_of_gpu),
             "nodes": node_gpus,
             "nodeFirst": np.cumsum([0, *node_gpus[:-1]]).tolist(),
-            "jobColours": job_colours(min(largest, MAX_COLOURS)),
+            "jobColours": job_colours(),
             "recorded": [*run.segments],
             "pair": [
                 run.reference,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gpu_cluster_gym.envs.render import LOADING, MAX_COLOURS, PAUSING, job_colours
+from gpu_cluster_gym.envs.render import LOADING, PAUSING, job_colours
 from gpu_cluster_gym.evaluation.metrics import Windows
 from gpu_cluster_gym.evaluation.plot import run_tables
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, window_rows
@@ -246,7 +246,7 @@ def _colours(run: Run, bars: pd.DataFrame) -> np.ndarray:
 
     jobs = run.job_ids
     pausing, loading = to_rgba_array([PAUSING, LOADING])
-    colours = to_rgba_array(job_colours(min(len(jobs), MAX_COLOURS)))
+    colours = to_rgba_array(job_colours())
     phase = bars["phase"].to_numpy()[:, np.newaxis]
     found = colours[jobs.get_indexer(pd.Index(bars["job_id"])) % len(colours)]
     chosen: np.ndarray = np.where(phase == "loading", loading, np.where(phase == "pausing", pausing, found))
