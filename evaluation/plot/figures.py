@@ -1,4 +1,4 @@
-"""Figures for papers, in the width of a column or a page: policies of a run, results tables, learning curves."""
+"""Figures for papers, in the width of a column or a page: policies of a run, sweeps, logs, learning curves."""
 
 import json
 import math
@@ -19,6 +19,7 @@ from gpu_cluster_gym.evaluation.plot.style import (
     INCHES,
     INK,
     ORANGE,
+    RED,
     SKY,
     Width,
     log_time_axis,
@@ -32,6 +33,8 @@ from gpu_cluster_gym.evaluation.run_folder import CHOICES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from gpu_cluster_gym.evaluation.describe import Load
 
 
 BAR_HEIGHT = 0.9  # share of a GPU's row
@@ -413,6 +416,49 @@ def sweep(field: str, table: pd.DataFrame, reference: str, width: Width) -> "Fig
     means.set_xticks(sorted(set(table[field])), [f"{each:g}" for each in sorted(set(table[field]))])
     figure.supxlabel(AXES.get(field, field.replace("_", " ")), fontsize="medium")
     _key(figure, ratios_, "Policies, with 95 % intervals over windows")
+    return figure
+
+
+SHORTEST_S = 1.0
+"""Run times and waits of a log below count as this on logarithmic axes."""
+
+
+def log(jobs: pd.DataFrame, load: "Load") -> "Figure":
+    """Draw a log: GPUs held over time, distributions of widths, run times and waits, and the largest tenants.
+
+    jobs: the job table. load: its load over time.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(INCHES["page"], 4.2), layout="constrained")
+    over_time, widths, times, owners = figure.subplots(2, 2).flat
+    begin_s = np.append(load.begin_s - load.begin_s[0], len(load.begin_s) * load.step_s)
+    for gpus, colour, width, label in ((load.peak, GREY, 0.8, "peak"), (load.mean, BLUE, None, "mean")):
+        over_time.step(
+            begin_s, np.append(gpus, gpus[-1]), where="post", color=colour, linewidth=width, label=label
+        )
+    time_axis(over_time, float(load.begin_s[-1] - load.begin_s[0]) + load.step_s)
+    over_time.set_title("GPUs held")
+    over_time.legend(frameon=False)
+    on_gpus = jobs[jobs["num_gpus"] > 0]
+    gpus, count = np.unique(on_gpus["num_gpus"], return_counts=True)
+    widths.bar([str(each) for each in gpus[:12]], 100 * count[:12] / count.sum(), color=BLUE)
+    widths.set_title("Jobs by GPUs, %")
+    seconds = {"run time": (on_gpus["duration_s"], BLUE)}
+    if "logged_start_s" in on_gpus:
+        seconds["wait"] = on_gpus["logged_start_s"] - on_gpus["submit_s"], RED
+    for label, (each, colour) in seconds.items():
+        time_s, share = run_tables.cdf(each.clip(lower=SHORTEST_S))
+        times.step(time_s, 100 * share, where="post", color=colour, label=label)
+    log_time_axis(times)
+    times.set_title("Jobs with at most this run time or wait, %")
+    times.legend(frameon=False)
+    name = next((column for column in ("tenant", "user") if column in on_gpus), None)
+    gpu_s = on_gpus["num_gpus"] * on_gpus["duration_s"]
+    by_owner = gpu_s.groupby(on_gpus[name] if name else pd.Series("all", index=on_gpus.index)).sum()
+    largest = (100 * by_owner / gpu_s.sum()).sort_values(ascending=False).head(8)[::-1]
+    owners.barh([str(each)[:16] for each in largest.index], largest, color=BLUE)
+    owners.set_title(f"GPU time by {name or 'tenant'}, %")
     return figure
 
 
