@@ -312,7 +312,7 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     lines = [
         f"Made by `{command}`. Mean JCT / {REFERENCE}'s: {ESTIMATOR}; the best is in bold. The median half-width is "
-        f"that of a column's 95 % intervals. An oracle uses true run times. {table_notes.YARDSTICK} "
+        f"that of a column's 95 % intervals. An oracle uses true run times. fifo {table_notes.YARDSTICKS['greedy']}. "
         f"Test windows (seed 0): {grouped(count)}.{narrow}",
         "",
         f"The second figure of a cell is with settings that `{SEARCH}` found on training windows; = means that none "

@@ -184,9 +184,6 @@ YARDSTICKS = {
 """What `fifo` does with a job that does not fit, by the scenario's discipline."""
 
 
-YARDSTICK = f"fifo {YARDSTICKS['greedy']}."
-
-
 def yardstick(scenario: Scenario) -> str:
     """Return a sentence on which FIFO `fifo` is under the scenario's discipline."""
     return f"fifo {YARDSTICKS[scenario.discipline]}."
