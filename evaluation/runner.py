@@ -14,10 +14,10 @@ import pandas as pd
 from gpu_cluster_gym.evaluation.comparison import compare, paired_ratios
 from gpu_cluster_gym.evaluation.each import DIED, LostError, each
 from gpu_cluster_gym.evaluation.journal import Journal
-from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
 from gpu_cluster_gym.evaluation.metrics import OWNERS, pool, summarise
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.simulator.relaxations import gap_closed, lower_bound
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
