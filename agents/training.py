@@ -101,9 +101,9 @@ class SteerTraining(Training):
     """Options of `--action steer`: the agent sets weights of the rule `union`."""
 
     action: Literal["steer"] = "steer"
-    algorithm: Literal["ppo", "distillation"] = "ppo"
-    """ppo: a search for constants, then PPO. distillation: one network imitates the constants of each workload, then
-    PPO."""
+    algorithm: Literal["ppo", "search", "distillation"] = "ppo"
+    """ppo: a search for constants, then PPO. search: the search alone; the agent is constant. distillation: one network
+    imitates the constants of each workload, then PPO."""
     weights: tuple[str, ...] = ()
     """Weights of the rule that the agent sets; default: sixteen of the 26. See `Rule` in simulator/rule_policy.py for
     their names and meaning."""
@@ -128,15 +128,16 @@ class SteerTraining(Training):
     """Initial standard deviation of the action noise per hidden unit; gSDE holds the noise for a rollout."""
     search: float = choice(0.75, least=0, most=1)
     """Share of the steps before PPO, in which CMA-ES searches for constant weights, or the network is distilled; PPO
-    starts from the best validated constants. 0: PPO only. Unused with the folder of an agent as --init-from."""
+    starts from the best validated constants. 0: PPO only. Unused with --algorithm search, and with the folder of an
+    agent as --init-from."""
     sigma: float = choice(0.5, above=0)
     """Initial standard deviation of CMA-ES, in units of the weights' scales."""
 
     def __post_init__(self) -> None:
         """Raise ChoiceError with every invalid option, or for options that exclude each other."""
         super().__post_init__()
-        if self.algorithm == "distillation" and self.init_from not in (UNION, CONSTANTS):
-            expected = f"{UNION} or {CONSTANTS} with --algorithm distillation"
+        if self.algorithm != "ppo" and self.init_from not in (UNION, CONSTANTS):
+            expected = f"{UNION} or {CONSTANTS} with --algorithm {self.algorithm}"
             raise ChoiceError([Wrong("init_from", self.init_from, expected)])
         if self.init_from == CONSTANTS and self.extra_workloads:
             expected = "a single training workload (drop --extra-workloads)"
@@ -145,6 +146,8 @@ class SteerTraining(Training):
     @property
     def first_phase(self) -> int:
         """Steps of the search or distillation before PPO; 0 where an agent's network is trained further."""
+        if self.algorithm == "search":
+            return self.total_timesteps
         return round(self.search * self.total_timesteps) if self.init_from in (UNION, CONSTANTS) else 0
 
     def environment(self) -> dict[str, Any]:
