@@ -36,7 +36,13 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
 from gpu_cluster_gym.workloads import named
 
 FEW = PlainTraining(
-    init_from="srtf", windows=8, validation_windows=4, num_envs=16, n_steps=32, learning_seed=0
+    init_from="srtf",
+    windows=8,
+    validation_windows=4,
+    num_envs=16,
+    n_steps=32,
+    queue_slots=96,
+    learning_seed=0,
 )
 SCENARIO = FEW.practice(named("philly"))
 WAIT = 4
