@@ -21,6 +21,9 @@ UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are fol
 SRTF = "srtf"  # that of `--action plain` which begins with imitation
 IMITATION_STEPS = 24_576
 """Steps in which an agent imitates, but a quarter of all at most."""
+SLOTS_IN_USE = 256
+"""Least number of queue slots of a `plain` agent in use: with those of training, short jobs in the middle of a long
+queue would be hidden; more slots in training cost time, and do not change what is learned."""
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
 """Kinds of moves that are listed while cores and throttles follow the rule: the first of the kernel's `KINDS`."""
 
@@ -224,9 +227,9 @@ class PlainTraining(Training):
     """Number of last rollouts over which the weights of the agent are averaged; 1: the weights after the last one."""
     without_arrivals: bool = True
     """Exclude jobs that arrive during a step from its advantage: they cost the same whatever the action was."""
-    queue_slots: int = choice(256, least=1)
-    """Maximum number of queued jobs that the agent observes and may start; of a longer queue, the first and the last
-    arrivals."""
+    queue_slots: int = choice(96, least=1)
+    """Maximum number of queued jobs that the agent observes and may start in training; of a longer queue, the first and
+    the last arrivals. In use, it is at least 256."""
     running_slots: int = choice(48, least=0)
     """Maximum number of started jobs that the agent observes; it may pause those that run."""
     min_run_s: float = choice(1800.0, least=0)
@@ -249,6 +252,10 @@ class PlainTraining(Training):
         if scenario.steady_load is None or self.practice_cluster == OWN_CLUSTER:
             return scenario
         return replace(scenario, cluster=self.practice_cluster, **PRACTICE_DAYS)  # type: ignore[arg-type]
+
+    def in_use(self) -> "PlainTraining":
+        """Return the options with which the agent acts after training: more queue slots, which share weights."""
+        return replace(self, queue_slots=max(self.queue_slots, SLOTS_IN_USE))
 
     def acting(self) -> dict[str, Any]:
         """Return the keywords of the environment that define observations and actions."""

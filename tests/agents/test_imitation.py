@@ -36,13 +36,7 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
 from gpu_cluster_gym.workloads import named
 
 FEW = PlainTraining(
-    init_from="srtf",
-    windows=8,
-    validation_windows=4,
-    num_envs=16,
-    n_steps=32,
-    queue_slots=96,
-    learning_seed=0,
+    init_from="srtf", windows=8, validation_windows=4, num_envs=16, n_steps=32, learning_seed=0
 )
 SCENARIO = FEW.practice(named("philly"))
 WAIT = 4
@@ -53,6 +47,11 @@ class Teacher:
     """The teacher in the place of a network."""
 
     slots = FEW.queue_slots
+
+    def observing(self, slots: int) -> "Teacher":
+        """Return the teacher for the same number of slots."""
+        assert slots == self.slots
+        return self
 
     def choose(self, seen: torch.Tensor, generator: torch.Generator | None = None) -> torch.Tensor:
         """Return its actions."""
