@@ -339,9 +339,12 @@ class Calibration(NamedTuple):
 
 
 def calibrated(found: Sequence[PastForecast]) -> Calibration:
-    """Return the factors with which 5 % of the past waits lie below their intervals, and 5 % above.
+    """Return the factors with which at most 5 % of the waits at the next time lie below their intervals, and 5 % above.
 
-    Past times have equal weight, and so do the jobs of a past time.
+    Past times have equal weight, and so do the jobs of a past time. Jobs that queue at one time have similar errors, so
+    that n past times are few observations: the next time counts as one more, with infinite errors (conformal prediction
+    for hierarchical data; Lee, Barber and Willett 2023). For fewer than 19 times, no finite factor suffices, and the
+    largest error of the past is used.
     """
     share = np.concatenate([np.full(len(each.actual_s), 1 / len(each.actual_s)) for each in found])
     low, middle, high, was = (
@@ -351,7 +354,8 @@ def calibrated(found: Sequence[PastForecast]) -> Calibration:
     below = (middle - was) / np.maximum(middle - low, MIN_HALF_WIDTH)
     above = (was - middle) / np.maximum(high - middle, MIN_HALF_WIDTH)
     coverage = float(np.average((below <= 1) & (above <= 1), weights=share))
-    down, up = (max(_quantile(each, share, QUANTILES[-1]), MIN_FACTOR) for each in (below, above))
+    level = QUANTILES[-1] * (1 + 1 / len(found))
+    down, up = (max(_quantile(each, share, level), MIN_FACTOR) for each in (below, above))
     return Calibration(down, up, len(found), len(share), coverage)
 
 

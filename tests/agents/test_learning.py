@@ -19,7 +19,7 @@ from gpu_cluster_gym.agents.callbacks import Validated, passed
 from gpu_cluster_gym.agents.learn import learn, learner_of
 from gpu_cluster_gym.agents.plain import PlainLearner
 from gpu_cluster_gym.agents.ppo import Played, refuse_stalled
-from gpu_cluster_gym.agents.set_network import Jobs
+from gpu_cluster_gym.agents.set_network import Jobs, SetNetwork
 from gpu_cluster_gym.agents.timed_ppo import Endless, TimedBuffer
 from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.validation import Score, Validation
@@ -112,7 +112,7 @@ def test_a_better_order_is_learned_from_random_weights(tmp_path: Path) -> None:
     )
     seen: list[Validated] = []
     learn(small_first(tmp_path), training, tmp_path / "run", validated=seen.append)
-    final = seen[-1].greedy.against
+    final = seen[-1].own.against
     assert final["fifo"].ratio < 0.5
     assert final["srtf"].ratio == pytest.approx(1.0, abs=0.01)
 
@@ -140,6 +140,31 @@ def test_the_actor_rests_while_the_critic_learns_first(
         for before, after in zip([begun, *seen], seen, strict=False)
     ]
     assert moved[:2] == [[False, True], [True, True]]
+
+
+def test_the_agent_has_the_average_of_the_last_weights(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the first rollouts after the actor begins to learn, the mean; then each new one counts a half."""
+    learner = PlainLearner(scenario, replace(TINY, critic_first=1, averaged_rollouts=2))
+    model = learner.model()
+    trained, train, seen = learner.network(model), model.train, []
+
+    def weights(network: SetNetwork) -> np.ndarray:
+        return np.concatenate([each.detach().numpy().ravel().copy() for each in network.parameters()])
+
+    def noted() -> None:
+        train()
+        seen.append((weights(trained), weights(learner.network(model))))
+
+    monkeypatch.setattr(model, "train", noted)
+    model.learn(4 * TINY.rollout * TINY.num_envs)
+    (critic, agent), (first, second, third) = seen[0], [each for each, _ in seen[1:]]
+    assert np.array_equal(critic, agent)
+    expected = [first, (first + second) / 2, (first + second) / 4 + third / 2]
+    for (_, found), mean in zip(seen[1:], expected, strict=True):
+        assert found == pytest.approx(mean, abs=1e-6)
+    assert np.abs(seen[-1][0] - seen[-1][1]).max() > 1e-4
 
 
 def test_the_value_of_arrivals_is_that_of_the_jobs_that_were_not_there_before(scenario: Scenario) -> None:
@@ -270,7 +295,7 @@ def test_curves_have_the_documented_values(scenario: Scenario, tmp_path: Path) -
     tags = set(events.Tags()["scalars"])
     numbers = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share", "decisions", "pauses")
     ratios = [f"ratio_to_{name}" for name in ("start", "fifo", "sjf", "srtf", "las", "xion_threshold")]
-    wanted = {f"validation_{how}/{name}" for how in ("greedy", "sampled") for name in (*numbers, *ratios)}
+    wanted = {f"validation_sampled/{name}" for name in (*numbers, *ratios)}
     wanted |= {f"jct/{name}" for name in ("agent", "agent_sampled", "start", "fifo", "random_legal")}
     wanted |= {
         "rollout/ep_rew_mean",
@@ -329,14 +354,14 @@ def test_learning_continues_after_a_validation_that_never_ends(
     play = PlainLearner.play
 
     def sometimes(self: PlainLearner, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
-        refuse_stalled(np.array([not sampled or model.num_timesteps > 0]), 7)
+        refuse_stalled(np.array([model.num_timesteps > 0]), 7)
         return play(self, model, envs, sampled=sampled)
 
     monkeypatch.setattr(PlainLearner, "play", sometimes)
     seen: list[Validated] = []
     learn(scenario, TINY, tmp_path, validated=seen.append)
     assert [validated.best for validated in seen] == [True, *[False] * (len(seen) - 1)]
-    assert all(np.isinf(validated.greedy.ratio) for validated in seen)
+    assert [np.isinf(validated.own.ratio) for validated in seen] == [False, *[True] * (len(seen) - 1)]
     curve = pd.read_csv(tmp_path / "validation.csv")
     assert curve["step"].tolist() == [validated.step for validated in seen]
     assert np.isfinite(curve["sampled_mean_jct_s"]).tolist() == [True, *[False] * (len(seen) - 1)]
