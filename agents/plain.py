@@ -49,7 +49,6 @@ class PlainLearner(Learner):
             gamma=1.0,  # time is discounted by the buffer
             critic_first=training.critic_first,
             without_arrivals=training.without_arrivals,
-            averaged_rollouts=training.averaged_rollouts,
             rollout_buffer_class=TimedBuffer,
             rollout_buffer_kwargs={"tau_s": training.tau_s},
             policy_kwargs={"made": partial(new_network, training)},
@@ -60,9 +59,10 @@ class PlainLearner(Learner):
         return self.training.in_use().environment() | {"threads": self.threads}
 
     def network(self, model: PPO) -> SetNetwork:
-        """Return the network of actor and critic, with averaged weights."""
-        assert isinstance(model, TimedPPO)
-        return model.agent
+        """Return the network of actor and critic."""
+        network = model.policy.mlp_extractor
+        assert isinstance(network, SetNetwork)
+        return network
 
     def play(self, model: PPO, envs: GPUClusterVectorEnv, *, sampled: bool) -> Played:
         """Play every window; also return the numbers of decisions and of pauses per window."""

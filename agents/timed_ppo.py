@@ -9,9 +9,6 @@ is a sum over jobs, so that the part of jobs which have just arrived can be left
 variate like the input-dependent baselines of Mao et al. (ICLR 2019), from one copy of the arrivals instead of several.
 
 Rewards are `regret`: minus the increase of the least job-seconds that the jobs present can cost.
-
-The agent is the average of the network's weights over the last rollouts (Polyak and Juditsky 1992): single updates are
-noisy, since a rollout is a few hours of each cluster.
 """
 
 from typing import Any
@@ -24,7 +21,6 @@ from stable_baselines3.common.vec_env import VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
-from torch.optim.swa_utils import AveragedModel
 
 from gpu_cluster_gym.agents.networks import ScoringPolicy
 from gpu_cluster_gym.agents.ppo import TwoPhases
@@ -88,7 +84,6 @@ class TimedPPO(TwoPhases):
 
     critic_first: number of rollouts from which only the critic learns.
     without_arrivals: whether advantages leave out the value of jobs that arrive.
-    averaged_rollouts: number of rollouts over which weights are averaged, with exponentially decreasing shares.
     """
 
     rollout_buffer: TimedBuffer
@@ -96,16 +91,10 @@ class TimedPPO(TwoPhases):
     counters = ("rollouts",)
 
     def __init__(
-        self,
-        *args: Any,
-        critic_first: int = 0,
-        without_arrivals: bool = True,
-        averaged_rollouts: int = 1,
-        **kwargs: Any,
+        self, *args: Any, critic_first: int = 0, without_arrivals: bool = True, **kwargs: Any
     ) -> None:
         """Take the arguments of PPO, and the further ones of the class."""
         self.critic_first, self.without_arrivals, self.rollouts = critic_first, without_arrivals, 0
-        self.averaged_rollouts = averaged_rollouts
         super().__init__(*args, **kwargs)
 
     def _setup_model(self) -> None:
@@ -113,8 +102,6 @@ class TimedPPO(TwoPhases):
         network = self.policy.network
         assert isinstance(network, SetNetwork)
         self.rollout_buffer.network = network if self.without_arrivals else None
-        # part of the policy, so that it is saved and restored with it, but unknown to the optimizer
-        self.policy.average = AveragedModel(network, avg_fn=self._averaged)
         parts, norm, self.max_grad_norm = (network.actor, network.critic), self.max_grad_norm, np.inf
 
         def clip(*_: Any) -> None:
@@ -131,20 +118,6 @@ class TimedPPO(TwoPhases):
         for parameter in network.actor.parameters():
             parameter.requires_grad_(self.rollouts > self.critic_first)
         super().train()
-        if self.rollouts > self.critic_first:
-            self.policy.average.update_parameters(network)
-
-    def _averaged(self, average: Tensor, new: Tensor, count: Tensor | int) -> Tensor:
-        """Return the average of weights after those of another rollout; of the first rollouts, the mean."""
-        return average + (new - average) * max(1.0 / self.averaged_rollouts, 1.0 / (float(count) + 1.0))
-
-    @property
-    def agent(self) -> SetNetwork:
-        """The network of the agent: the average, or what there is before the actor learns."""
-        average = self.policy.average
-        network = average.module if average.n_averaged > 0 else self.policy.network
-        assert isinstance(network, SetNetwork)
-        return network
 
     def _update_info_buffer(
         self, infos: list[dict[str, Any]], dones: NDArray[np.bool_] | None = None

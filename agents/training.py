@@ -223,8 +223,6 @@ class PlainTraining(Training):
     """Time constant of the discount, s: costs that arise several time constants after an action hardly count."""
     critic_first: int = choice(8, least=0)
     """Number of first rollouts from which only the critic learns."""
-    averaged_rollouts: int = choice(30, least=1)
-    """Number of last rollouts over which the weights of the agent are averaged; 1: the weights after the last one."""
     without_arrivals: bool = True
     """Exclude jobs that arrive during a step from its advantage: they cost the same whatever the action was."""
     queue_slots: int = choice(96, least=1)

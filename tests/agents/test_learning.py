@@ -19,7 +19,7 @@ from gpu_cluster_gym.agents.callbacks import Validated, passed
 from gpu_cluster_gym.agents.learn import learn, learner_of
 from gpu_cluster_gym.agents.plain import PlainLearner
 from gpu_cluster_gym.agents.ppo import Played, refuse_stalled
-from gpu_cluster_gym.agents.set_network import Jobs, SetNetwork
+from gpu_cluster_gym.agents.set_network import Jobs
 from gpu_cluster_gym.agents.timed_ppo import Endless, TimedBuffer
 from gpu_cluster_gym.agents.training import PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.validation import Score, Validation
@@ -140,31 +140,6 @@ def test_the_actor_rests_while_the_critic_learns_first(
         for before, after in zip([begun, *seen], seen, strict=False)
     ]
     assert moved[:2] == [[False, True], [True, True]]
-
-
-def test_the_agent_has_the_average_of_the_last_weights(
-    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the first rollouts after the actor begins to learn, the mean; then each new one counts a half."""
-    learner = PlainLearner(scenario, replace(TINY, critic_first=1, averaged_rollouts=2))
-    model = learner.model()
-    trained, train, seen = learner.network(model), model.train, []
-
-    def weights(network: SetNetwork) -> np.ndarray:
-        return np.concatenate([each.detach().numpy().ravel().copy() for each in network.parameters()])
-
-    def noted() -> None:
-        train()
-        seen.append((weights(trained), weights(learner.network(model))))
-
-    monkeypatch.setattr(model, "train", noted)
-    model.learn(4 * TINY.rollout * TINY.num_envs)
-    (critic, agent), (first, second, third) = seen[0], [each for each, _ in seen[1:]]
-    assert np.array_equal(critic, agent)
-    expected = [first, (first + second) / 2, (first + second) / 4 + third / 2]
-    for (_, found), mean in zip(seen[1:], expected, strict=True):
-        assert found == pytest.approx(mean, abs=1e-6)
-    assert np.abs(seen[-1][0] - seen[-1][1]).max() > 1e-4
 
 
 def test_the_value_of_arrivals_is_that_of_the_jobs_that_were_not_there_before(scenario: Scenario) -> None:
