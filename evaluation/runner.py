@@ -231,16 +231,25 @@ def below_bound(summary: pd.DataFrame, bounds: pd.DataFrame) -> str:
     )
 
 
-def document(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> dict[str, Any]:
-    """Return the content of summary.json: means over windows, ratios to the reference, and every window's numbers."""
+def document(
+    summaries: Mapping[str, pd.DataFrame],
+    bounds: pd.DataFrame,
+    reference: str,
+    intervals: Mapping[str, tuple[float, float]] | None = None,
+) -> dict[str, Any]:
+    """Return the content of summary.json: means over windows, ratios to the reference, and every window's numbers.
+
+    intervals: of the ratios in a full trace, by policy.
+    """
+    ratios = {name: compare(each, summaries[reference])._asdict() for name, each in summaries.items()}
+    for name, (low, high) in (intervals or {}).items():
+        ratios[name] |= {"low": low, "high": high}
     return {
         "reference": reference,
         "lower_bound_mean_jct_s": float(pool(bounds)["mean_jct_s"]),
         "gap_closed": gaps_closed(summaries, bounds, reference),
         "mean_over_windows": {name: pool(each).to_dict() for name, each in summaries.items()},
-        "mean_jct_ratio": {
-            name: compare(each, summaries[reference])._asdict() for name, each in summaries.items()
-        },
+        "mean_jct_ratio": ratios,
         "by_window": {name: each.to_dict("records") for name, each in summaries.items()},
     }
 

@@ -50,19 +50,23 @@ SRTF = Ranking("remaining", "by_order")
 ACCEPTED = Path(__file__).parent / "accepted"
 
 
+class TooFewWindowsError(ValueError):
+    """A part of a trace has fewer windows than are asked for."""
+
+
 def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
-    """Return the first `count` accepted windows of a split; ValueError if there are fewer."""
+    """Return the first `count` accepted windows of a split; TooFewWindowsError if there are fewer."""
     found = _first(scenario, split, count)
     if len(found) < count:
-        raise ValueError(_too_few(len(found), scenario, split, count))
+        raise TooFewWindowsError(_too_few(len(found), scenario, split, count))
     return found
 
 
 def up_to(scenario: Scenario, split: Split, count: int) -> list[Workload]:
-    """Return the first accepted windows of a split, at most `count`; ValueError if there are none."""
+    """Return the first accepted windows of a split, at most `count`; TooFewWindowsError if there are none."""
     found = _first(scenario, split, count)
     if not found:
-        raise ValueError(_too_few(0, scenario, split, count))
+        raise TooFewWindowsError(_too_few(0, scenario, split, count))
     return found
 
 
@@ -77,7 +81,7 @@ def of_whole_log(scenario: Scenario, count: int | None = None) -> list[Workload]
         )
     found = list(islice(accepted(with_physics(scenario), "all", most=maxsize), count))
     if len(found) < (count or 1):
-        raise ValueError(_too_few(len(found), scenario, "all", count or 1))
+        raise TooFewWindowsError(_too_few(len(found), scenario, "all", count or 1))
     return found
 
 

@@ -272,6 +272,11 @@ def _named_predictor(name: str) -> History:
 def physics_of(machines: Cluster, scenario: Scenario) -> Physics:
     """Return the interactions of jobs on a cluster; cores may be allocated without affecting speed."""
     parts = scenario.parts
+    if "gpu_types" in parts and machines.without_speed:
+        raise ValueError(
+            f"physics gpu_types: no public measurement of the speed of {', '.join(machines.without_speed)} is known: "
+            f"drop gpu_types, or choose GPUs of {', '.join(GPU_TYPES)}"
+        )
     return Physics(
         **acting(scenario, parts),
         cores=gives_out_cores(parts),

@@ -41,7 +41,7 @@ BAR_HEIGHT = 0.9  # share of a GPU's row
 
 
 def ratios(run: Run, width: Width, window: int | None = None) -> "Figure":
-    """Draw each policy's mean JCT over the reference's, with its 95 % interval over windows."""
+    """Draw each policy's mean JCT over the reference's, with its 95 % interval."""
     found = run.ratios
     figure, axes = _figure(width, 0.5 + 0.2 * len(found))
     places = range(len(found))
@@ -52,14 +52,15 @@ def ratios(run: Run, width: Width, window: int | None = None) -> "Figure":
     axes.set_yticks(places, [f"{name}  {each.ratio:.2f}" for name, each in found.items()])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(found) - 0.5, -0.5)
-    several = len(run.windows) > 1
+    windows = len(run.windows)
+    over = f"{windows} windows" if windows > 1 else "blocks of time"
     reference = run.reference if len(run.reference) < LONG_NAME else "the reference"
     # texts of the figure, not of the panel, which long names leave narrow
     figure.suptitle(
         f"Mean job completion time / {reference}'s", x=0.01, horizontalalignment="left", fontsize="medium"
     )
     figure.supxlabel(
-        f"Ratio with 95 % interval over {len(run.windows)} windows" if several else "Ratio, one window",
+        f"Ratio with 95 % interval over {over}" if run.has_intervals else "Ratio, one window",
         fontsize="medium",
     )
     axes.locator_params(axis="x", nbins=6)
