@@ -188,6 +188,12 @@ def test_calibration_stretches_each_half_until_enough_would_have_held() -> None:
     assert ends[1] == pytest.approx(was)
 
 
+@pytest.mark.parametrize(("times", "expected"), [(100, 95), (30, 30), (8, 8)])
+def test_few_past_times_need_a_larger_quantile(times: int, expected: int) -> None:
+    """Of 30 times, the 95 % quantile would be 29, but without one time, 28: two of 30 times would be missed."""
+    assert forecasting.factor([np.array([float(each)]) for each in range(1, times + 1)]) == expected
+
+
 def test_a_backtest_compares_with_what_happened() -> None:
     table = simulated(200, seed=1)
     found = forecasting.backtest(
