@@ -419,6 +419,53 @@ def test_ten_random_decisions_are_explained_as_recorded(page: Browser, folder: P
             assert any(all(part in line for part in parts) for line in told), (parts, told)
 
 
+def test_decisions_of_union_are_explained(page: Browser, tmp_path: Path) -> None:
+    """The page states order and costs of a start, the gain of a pause, and what a move gains."""
+    folder = ran(tmp_path, tiny.mixed(seed=1), "--report", "--policy", "union", "fifo", "--no-floors")
+    opened(page, folder)
+    place = page.run("replay.sides.map((side) => side.policy)").index("union")
+    decisions = run_tables.read(folder).decisions["union"]
+    rules = [json.loads(reason)["rule"] for reason in decisions["reason"]]
+    first = decisions.assign(rule=rules).drop_duplicates(["action", "rule"])
+    assert {*first["action"]} == {"start", "pause", "resize"}
+    for time_s, action, job, reason in first[["time_s", "action", "job_id", "reason"]].itertuples(
+        index=False
+    ):
+        page.run(f"select(replay.win.jobs.id.indexOf({json.dumps(job)}))")
+        said = page.run(
+            f"""[...document.querySelectorAll('#card ol')[{place}].querySelectorAll('li')]
+            .filter((each) => each.innerText.startsWith('{clock(round(time_s))}')).map((each) => each.innerText)"""
+        )
+        found = json.loads(reason)
+        wanted = {
+            "start": f"of {found['ranked']} by ",
+            "pause": f"Why: for job {found.get('cause', [''])[0]}",
+            "resize": f"Why: {found['rule']} Its estimated remaining time is ",
+        }[action]
+        terms = [
+            page.run(
+                f"termText({json.dumps(name)}, {value if value is None else round(value, 1)}, replay.win)"
+            )
+            for name, value in found.get("terms", ())
+        ]
+        assert any(all(part in line for part in (wanted, *terms)) for line in said), (wanted, terms, said)
+
+
+def test_probabilities_of_an_agent_are_explained(page: Browser, folder: Path) -> None:
+    """Largest first, in percent, for starts and for pauses."""
+    opened(page, folder)
+    row = [0, None, 0, 0, 1, 12.5, 2, 3, 1, [[1, 50.0]], [[2, 0.1]], 0, [[2, 37.5]]]
+    texts = ["Actions are drawn.", "probability, %", "% for waiting"]
+    names = page.run("replay.win.jobs.id.slice(0, 3)")
+    for kind in (0, 1):
+        row[1] = kind
+        said = page.run(f"reasonText({json.dumps(texts)}, replay.win, {json.dumps(row)})")
+        assert said.startswith(
+            f"Why: number 2 of 3 by probability: 12.5 %. Before it, 1 queued job not started: {names[1]} (50 %)."
+        )
+        assert said.endswith("Compared: 37.5 % for waiting.")
+
+
 def test_a_policy_without_reasons_says_so(page: Browser, folder: Path) -> None:
     opened(page, folder)
     page.run("document.getElementById('right').value = 'gandiva'; showWindow()")
