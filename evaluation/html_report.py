@@ -91,7 +91,8 @@ def finding(run: Run) -> Finding:
     others = [
         name for name in run.policies if name not in (reference, RECORDED, *FLOORS) and not is_oracle(name)
     ]
-    asked = [name for name in run.choices.get("policy", ()) if name in others]
+    named = (own_policy(run), *run.choices.get("policy", ()))
+    asked = [name for name in dict.fromkeys(named) if name in others]
     candidates = asked or others
     count = len(run.windows)
     over = f"{count} windows" if count > 1 else "one window"
@@ -112,6 +113,21 @@ def finding(run: Run) -> Finding:
     )
     few = f"; intervals are too narrow below {FULL_WINDOWS} windows" if 1 < count < FULL_WINDOWS else ""
     return Finding(title, f"Job completion time (JCT) over {over}{most}{few}.", best)
+
+
+def own_policy(run: Run) -> str:
+    """Return the policy that was named first, which the table lists first; the reference if `all` was named."""
+    named = run.choices.get("policy", ())
+    return run.reference if not named or "all" in named else run.policies[0]
+
+
+def pair(run: Run) -> list[str]:
+    """Return the policies with which the replay opens: the one named first, and the best of the others."""
+    recorded = [*run.segments]
+    own = own_policy(run) if own_policy(run) in recorded else recorded[0]
+    others = [name for name in recorded if name != own] or [own]
+    rivals = [name for name in others if name not in FLOORS and not is_oracle(name)] or others
+    return [own, min(rivals, key=lambda name: run.ratios[name].ratio)]
 
 
 def _verdict(found: Finding, run: Run) -> str:
@@ -174,17 +190,13 @@ def _data(run: Run, found: Finding, windows: Sequence[int]) -> dict[str, Any]:
     if windows:
         node_gpus = run.node_gpus
         largest = max(len(each.groupby(["window", "job_id"])) for each in run.segments.values())
-        other = next((name for name in run.segments if name != run.reference), run.reference)
         data |= {
             "gpus": len(run.node_of_gpu),
             "nodes": node_gpus,
             "nodeFirst": np.cumsum([0, *node_gpus[:-1]]).tolist(),
             "jobColours": job_colours(min(largest, MAX_COLOURS)),
             "recorded": [*run.segments],
-            "pair": [
-                run.reference,
-                found.policy if found.policy in {*run.segments} - {run.reference} else other,
-            ],
+            "pair": pair(run),
         }
     return data
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+import sys
+import time
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation import html_report, replay
 from gpu_cluster_gym.evaluation.plot import run_tables
 from gpu_cluster_gym.evaluation.plot.run_tables import Run
@@ -164,6 +167,31 @@ def test_the_title_is_the_finding(
     ratios: dict[str, tuple[float, float, float]], asked: list[str], title: str
 ) -> None:
     assert found(ratios, asked) == title
+
+
+@pytest.mark.parametrize(
+    ("named", "reference", "pair"),
+    [
+        (["runs/ppo", "srtf"], "agent", ["agent", "srtf"]),
+        (["runs/ppo"], "fifo", ["agent", "srtf"]),
+        (["all"], "fifo", ["fifo", "srtf"]),
+    ],
+)
+def test_the_replay_opens_on_the_policy_named_first_and_the_best_other(
+    named: list[str], reference: str, pair: list[str]
+) -> None:
+    """An agent's folder is named by its path; floors and oracles are no rivals, and the title is about the agent."""
+    ratios = {"agent": 0.9, "fifo": 1.0, "srtf": 0.8, "srtf_oracle": 0.7, "first_legal": 0.6}
+    rows = {
+        name: {"ratio": ratio, "low": ratio, "high": ratio, "wins": 0, "windows": 1}
+        for name, ratio in ratios.items()
+    }
+    summary = {"reference": reference, "mean_jct_ratio": rows}
+    jobs = dict.fromkeys(ratios, pd.DataFrame({"window": [0]}))
+    made = Run(Path(), {"policy": named}, summary, {}, jobs, jobs, {})
+    assert html_report.pair(made) == pair
+    if len(named) == 1 and named != ["all"]:
+        assert html_report.finding(made).title == "agent: mean JCT 10 % below fifo's"
 
 
 def test_ratios_on_the_page_are_rounded_once(run: Run, text: str) -> None:
@@ -502,6 +530,31 @@ def test_play_moves_on_and_steps_where_motion_is_reduced(page: Browser, folder: 
         assert moves > 4 if motion == "no-preference" else moves <= 4
         page.run("new Promise((done) => setTimeout(done, 300))")
         assert page.run("replay.at") == at
+
+
+QUICK = "--workload quick --windows 20"
+WEEK = "--trace philly --cluster 62x8 --full-trace --jobs 2500 --target-load 0.85 --drop-too-large"
+
+
+@pytest.mark.slow(reason="a hundred windows are simulated for three minutes")
+@pytest.mark.parametrize(("flags", "max_mb"), [(QUICK, 5), (WEEK, 20)])
+def test_a_page_opens_within_two_seconds_and_its_size(
+    page: Browser, tmp_path: Path, flags: str, max_mb: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Five policies on twenty windows within 5 MB, and on a week of 496 GPUs within 20 MB."""
+    policies = "--policy fifo srtf las xion union --no-floors --report"
+    assert main([*policies.split(), *flags.split(), "--out", str(tmp_path / "out")]) == 0
+    began = time.process_time()
+    file = html_report.write(tmp_path / "out")
+    built_s, began = time.process_time() - began, time.monotonic()
+    opened(page, tmp_path / "out")
+    shown_s, megabytes = time.monotonic() - began, file.stat().st_size / 1e6
+    with capsys.disabled():
+        figures = f"{megabytes:.1f} MB, built in {built_s:.1f} s of CPU, shown after {shown_s:.2f} s"
+        sys.stdout.write(f"{flags}: {figures}\n")
+    assert page.errors == []
+    assert megabytes <= max_mb
+    assert shown_s <= 2
 
 
 def test_a_click_on_a_gpu_selects_its_job(page: Browser, folder: Path) -> None:
