@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import pandas as pd
 from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.render import MAX_COLOURS, job_colours
 from gpu_cluster_gym.evaluation import replay, table
-from gpu_cluster_gym.evaluation.comparison import compare
+from gpu_cluster_gym.evaluation.comparison import compare_metric
 from gpu_cluster_gym.evaluation.metrics import pool
 from gpu_cluster_gym.evaluation.plot import run_tables, style
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, read
@@ -29,6 +29,8 @@ POLICIES_SHOWN = 8
 """Policies drawn when the page opens."""
 SHARES_SHOWN = 8
 """Policies of which shares of GPUs are drawn for a window that the page cannot replay."""
+COMPARED = ("mean_wait_s", "mean_slowdown")
+"""Metrics in the report's table with a ratio to the reference's and its interval, beside mean JCT."""
 HERE = Path(__file__).parent
 
 
@@ -316,21 +318,33 @@ def _table(run: Run) -> str:
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
     metrics = table.metrics_shown(summaries, wide=True)
     several = len(run.windows) > 1
-    mean, *further = (_one_line(heading) for heading, _ in metrics.values())
-    headings = ["policy", mean, *[f"mean JCT / {run.reference}'s", "95 % interval"][: 1 + several], *further]
+    compared = ["mean_jct_s", *(name for name in COMPARED if several and name in metrics)]
+    headings = ["policy"]
+    for name, (heading, _) in metrics.items():
+        headings.append(_one_line(heading))
+        if name in compared:
+            headings += [f"{headings[-1]} / {run.reference}'s", "95 % interval"][: 1 + several]
     rows = []
     oracles = [name for name in summaries if is_oracle(name)]
     others = [name for name in summaries if name not in oracles]
-    for name in (*others, *oracles):
-        each = summaries[name]
-        found = compare(each, summaries[run.reference])
-        interval = "" if name == run.reference else f"{found.low:.3f}-{found.high:.3f}"
-        mean, *further = table.metric_texts(pool(each), metrics)
-        rows.append([name, mean, *[f"{found.ratio:.3f}", interval][: 1 + several], *further])
     bound = pd.Series({"mean_jct_s": run.summary["lower_bound_mean_jct_s"]})
-    mean, *further = table.metric_texts(bound, metrics)
-    rows.append([BOUND, mean, *[""] * (1 + several), *further])
+    for policy in (*others, *oracles, BOUND):
+        means = bound if policy == BOUND else pool(summaries[policy])
+        rows.append([policy])
+        for name, text in zip(metrics, table.metric_texts(means, metrics), strict=True):
+            rows[-1].append(text)
+            if name in compared:
+                ratio = ["", ""] if policy == BOUND else _ratio_texts(run, summaries, policy, name)
+                rows[-1] += ratio[: 1 + several]
     return _html_table(headings, rows, rules=[len(others)])
+
+
+def _ratio_texts(run: Run, summaries: Mapping[str, pd.DataFrame], policy: str, number: str) -> list[str]:
+    """Return the ratio of a metric to the reference's, and its interval; empty where the reference has a 0."""
+    found = compare_metric(summaries[policy], summaries[run.reference], number)
+    if found is None:
+        return ["", ""]
+    return [f"{found.ratio:.3f}", "" if policy == run.reference else f"{found.low:.3f}-{found.high:.3f}"]
 
 
 def _one_line(heading: str) -> str:

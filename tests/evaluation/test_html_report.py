@@ -200,6 +200,31 @@ def test_ratios_on_the_page_are_rounded_once(run: Run, text: str) -> None:
     assert shown == {name: pytest.approx(each.ratio, abs=1e-6) for name, each in run.ratios.items()}
 
 
+def test_waits_and_slowdowns_have_ratios_and_intervals_beside_mean_jct() -> None:
+    """Waits of 100 and 200 s against 200 and 800 s: a mean ratio of 0.375; none where the reference never waits."""
+    waits = {"fifo": [200.0, 800.0], "srtf": [100.0, 200.0]}
+    by_window = {
+        name: [
+            {"window": at, "seed": 0, "mean_jct_s": 1000.0, "mean_wait_s": wait_s, "mean_slowdown": 2.0}
+            | dict.fromkeys(("max_wait_s", "shared_gpu_hours"), 0.0)
+            for at, wait_s in enumerate(each)
+        ]
+        for name, each in waits.items()
+    }
+    summary = {"reference": "fifo", "by_window": by_window, "lower_bound_mean_jct_s": 900.0}
+    jobs = dict.fromkeys(waits, pd.DataFrame({"window": [0, 1]}))
+    made = Run(Path(), {}, summary, {}, jobs, {}, {})
+    for first, shown in ((200.0, ["0.375", "0.250-0.500"]), (0.0, ["", ""])):
+        by_window["fifo"][0]["mean_wait_s"] = first
+        rows = re.findall(r"<tr.*?</tr>", html_report._table(made))
+        cells = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in rows]
+        at = [escape("mean wait / fifo's") in each for each in cells[0]].index(True)
+        assert cells[0][at + 1] == "95 % interval"
+        assert cells[2][at : at + 2] == shown
+        at = cells[0].index(escape("mean slowdown / fifo's"))
+        assert cells[2][at : at + 2] == ["1.000", "1.000-1.000"]
+
+
 # The replay's data.
 
 
