@@ -34,6 +34,9 @@ from gpu_cluster_gym.simulator.kernel.slots.features import (
     TOTALS,
     WAIT,
 )
+from gpu_cluster_gym.simulator.policy import Action, Preempt, Start
+from gpu_cluster_gym.simulator.reasons import Reason, in_order
+from gpu_cluster_gym.simulator.view import View
 
 READ: tuple[int, ...] = (
     *(PRESENT, GPUS, ESTIMATE, REMAINING, REMAINING_AREA, ATTAINED, PROGRESS, RESTART, AGE, PREDICTABLE),
@@ -49,6 +52,12 @@ RARE, NEAR_ZERO = -6.0, 0.01
 """Initial logit of a pause, and of a claim beside a start that fits: of the 32 running jobs shown, about one is paused
 in ten decisions. Standard deviation of the initial weights of the last layers, so that all starts that fit are about
 equally likely before training."""
+
+
+DRAWN = (
+    "Starts of queued jobs, pauses of running ones and waiting are drawn by the probabilities of the network."
+)
+PERCENT = "probability, %"
 
 
 class Jobs(NamedTuple):
@@ -206,8 +215,29 @@ class SamplingAgent(DrawingAgent):
         """Take the network, and the keywords of the environment for observations and actions."""
         super().__init__(self._choose, **acting)
         self._network = network.observing(acting["queue_slots"])
+        self._shares: dict[int, np.ndarray] = {}  # by number of the action, at its last draw
 
     @torch.no_grad()
     def _choose(self, seen: np.ndarray, legal: np.ndarray) -> int:
-        shares = self._network.forward_actor(torch.from_numpy(seen)[None])[0].double().softmax(0)
-        return int(self._rng.choice(len(shares), p=shares.numpy()))
+        logits = self._network.forward_actor(torch.from_numpy(seen)[None])
+        shares = logits[0].double().softmax(0).numpy()
+        drawn = int(self._rng.choice(len(shares), p=shares))
+        self._shares[drawn] = shares
+        return drawn
+
+    def reason(self, view: View, action: Action) -> Reason | None:
+        """Return the probabilities by which the action returned last was drawn: its own, and those of other jobs."""
+        if not isinstance(action, Start | Preempt):
+            return None
+        jobs = np.concatenate([self._slots.queue, self._slots.running])
+        shares = next(
+            (self._shares[int(at)] for at in np.flatnonzero(jobs == action.job) if at in self._shares), None
+        )
+        if shares is None:
+            return None
+        order = np.argsort(-shares[:-1], kind="stable")
+        order = order[(jobs[order] == action.job) | ((jobs[order] >= 0) & (shares[order] > 0))]
+        others = set(view.queue.tolist()) - {action.job}
+        ranked = jobs[order], 100.0 * shares[order], others.__contains__
+        waits = (("% for waiting", float(100.0 * shares[-1])),)
+        return in_order(DRAWN, PERCENT, action.job, *ranked, terms=waits)

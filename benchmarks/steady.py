@@ -3,26 +3,22 @@
 The standards follow a rule in which no agent has part: under the best published policy, waiting is at least a quarter
 of mean JCT (mean over windows), and little of the counted work ends after the last arrival.
 
-`--windows N` of each seed. `--workload NAME ...` measures named workloads instead of the sweep. `--plot FILE` draws
-mean JCT and slowdown of `philly` over the load, with policies as lines.
+`--windows N` of each seed. `--workload NAME ...` measures named workloads instead of the sweep.
 """
 
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S
-from gpu_cluster_gym.evaluation.plot.style import INCHES, look, style
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.workloads import Scenario, Workload, named, names, windows
 
-POLICIES = ("fifo_strict", "fifo", "easy", "sjf", "las", "srtf", "xion_threshold")
 PUBLISHED = ("sjf", "las", "srtf", "xion_threshold")
 SEEDS = (0, 1)
 DAY_S = 86_400.0
@@ -101,58 +97,19 @@ def windows_of(scenario: Scenario, count: int) -> list[Workload]:
     return [load for seed in SEEDS for load in windows(replace(scenario, seed=seed), "validation", count)]
 
 
-def draw(file: Path, count: int) -> None:
-    """Draw mean JCT and slowdown of the policies over the load of `philly`."""
-    from matplotlib.figure import Figure
-
-    loads = (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
-    found = {
-        name: [
-            measured(windows_of(replace(named("philly"), steady_load=load), count), name) for load in loads
-        ]
-        for name in POLICIES
-    }
-    with style():
-        figure = Figure(figsize=(INCHES["page"], 2.7), layout="constrained", facecolor="white")
-        left, right = figure.subplots(1, 2)
-        for place, (name, points) in enumerate(found.items()):
-            colour, dashes = look(place)
-            for axes, values in (
-                (left, [each.jct_s / 3600 for each in points]),
-                (right, [each.slowdown for each in points]),
-            ):
-                axes.plot(
-                    loads, values, dashes, color=colour, marker="o", markersize=3, linewidth=1.2, label=name
-                )
-                axes.set(yscale="log", xticks=loads)
-                axes.yaxis.set_major_formatter("{x:g}")
-        left.set_title("Mean JCT, hours")
-        right.set_title("Mean slowdown")
-        figure.supxlabel("Offered load", fontsize=10)
-        lines = left.get_legend_handles_labels()
-        figure.legend(
-            *lines, loc="outside upper left", ncols=len(found), frameon=False, fontsize=8, handlelength=1.4
-        )
-        figure.savefig(file, dpi=200)
-
-
 def steady_names() -> list[str]:
     """Return the names of the steady workloads."""
     return [name for name in names() if named(name).steady_load is not None]
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Print the sweep, or draw the curves."""
+    """Print the sweep, or the named workloads."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--windows", type=int, default=8, help="validation windows of each seed")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw mean JCT and slowdown over the load")
     parser.add_argument(
         "--workload", nargs="+", choices=steady_names(), help="measure these instead of the sweep"
     )
     chosen = parser.parse_args(args)
-    if chosen.plot:
-        draw(chosen.plot, chosen.windows)
-        return 0
     settings = map(named, chosen.workload) if chosen.workload else sweep()
     for each in lines(settings, chosen.windows):
         print(each, flush=True)

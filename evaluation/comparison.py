@@ -73,6 +73,11 @@ def compare(
     )
 
 
+def compare_metric(policy: pd.DataFrame, reference: pd.DataFrame, number: str) -> Comparison | None:
+    """Compare as `compare` does on a metric that may be 0, such as a wait; None where the reference has a 0."""
+    return compare(policy, reference, number=number) if (reference[number] > 0).all() else None
+
+
 def compare_agents(
     agents: Sequence[pd.DataFrame], references: Sequence[pd.DataFrame], *, seed: int = 0
 ) -> Comparison:

@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import pandas as pd
 from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.render import job_colours
 from gpu_cluster_gym.evaluation import replay, table
+from gpu_cluster_gym.evaluation.comparison import Comparison, compare_metric
 from gpu_cluster_gym.evaluation.metrics import pool
 from gpu_cluster_gym.evaluation.plot import run_tables, style
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, read
@@ -28,6 +29,8 @@ POLICIES_SHOWN = 8
 """Policies drawn when the page opens."""
 SHARES_SHOWN = 8
 """Policies of which shares of GPUs are drawn for a window that the page cannot replay."""
+COMPARED = ("mean_wait_s", "mean_slowdown")
+"""Metrics in the report's table with a ratio to the reference's and its interval, beside mean JCT."""
 HERE = Path(__file__).parent
 
 
@@ -90,7 +93,8 @@ def finding(run: Run) -> Finding:
     others = [
         name for name in run.policies if name not in (reference, RECORDED, *FLOORS) and not is_oracle(name)
     ]
-    asked = [name for name in run.choices.get("policy", ()) if name in others]
+    named = (own_policy(run), *run.choices.get("policy", ()))
+    asked = [name for name in dict.fromkeys(named) if name in others]
     candidates = asked or others
     count = len(run.windows)
     over = f"{count} windows" if count > 1 else "one window"
@@ -111,6 +115,21 @@ def finding(run: Run) -> Finding:
     )
     few = f"; intervals are too narrow below {FULL_WINDOWS} windows" if 1 < count < FULL_WINDOWS else ""
     return Finding(title, f"Job completion time (JCT) over {over}{most}{few}.", best)
+
+
+def own_policy(run: Run) -> str:
+    """Return the policy that was named first, which the table lists first; the reference if `all` was named."""
+    named = run.choices.get("policy", ())
+    return run.reference if not named or "all" in named else run.policies[0]
+
+
+def pair(run: Run) -> list[str]:
+    """Return the policies with which the replay opens: the one named first, and the best of the others."""
+    recorded = [*run.segments]
+    own = own_policy(run) if own_policy(run) in recorded else recorded[0]
+    others = [name for name in recorded if name != own] or [own]
+    rivals = [name for name in others if name not in FLOORS and not is_oracle(name)] or others
+    return [own, min(rivals, key=lambda name: run.ratios[name].ratio)]
 
 
 def _verdict(found: Finding, run: Run) -> str:
@@ -172,22 +191,15 @@ def _data(run: Run, found: Finding, windows: Sequence[int]) -> dict[str, Any]:
     }
     if windows:
         node_gpus = run.node_gpus
-        other = next((name for name in run.segments if name != run.reference), run.reference)
         data |= {
             "gpus": len(run.node_of_gpu),
             "nodes": node_gpus,
             "nodeFirst": np.cumsum([0, *node_gpus[:-1]]).tolist(),
             "jobColours": job_colours(),
             "recorded": [*run.segments],
-            "pair": [
-                run.reference,
-                found.policy if found.policy in {*run.segments} - {run.reference} else other,
-            ],
+            "pair": pair(run),
         }
     return data
-
-
-"""Colours of jobs; more than a screen can show at once."""
 
 
 def _ratio_note(run: Run) -> str:
@@ -303,21 +315,35 @@ def _table(run: Run) -> str:
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
     metrics = table.metrics_shown(summaries, wide=True)
     several = run.has_intervals
-    mean, *further = (_one_line(heading) for heading, _ in metrics.values())
-    headings = ["policy", mean, *[f"mean JCT / {run.reference}'s", "95 % interval"][: 1 + several], *further]
+    compared = ["mean_jct_s", *(name for name in COMPARED if len(run.windows) > 1 and name in metrics)]
+    headings = ["policy"]
+    for name, (heading, _) in metrics.items():
+        headings.append(_one_line(heading))
+        if name in compared:
+            headings += [f"{headings[-1]} / {run.reference}'s", "95 % interval"][: 1 + several]
     rows = []
     oracles = [name for name in summaries if is_oracle(name)]
     others = [name for name in summaries if name not in oracles]
-    for name in (*others, *oracles):
-        each = summaries[name]
-        found = run.ratios[name]
-        interval = "" if name == run.reference else f"{found.low:.3f}-{found.high:.3f}"
-        mean, *further = table.metric_texts(pool(each), metrics)
-        rows.append([name, mean, *[f"{found.ratio:.3f}", interval][: 1 + several], *further])
     bound = pd.Series({"mean_jct_s": run.summary["lower_bound_mean_jct_s"]})
-    mean, *further = table.metric_texts(bound, metrics)
-    rows.append([BOUND, mean, *[""] * (1 + several), *further])
+    for policy in (*others, *oracles, BOUND):
+        means = bound if policy == BOUND else pool(summaries[policy])
+        rows.append([policy])
+        for name, text in zip(metrics, table.metric_texts(means, metrics), strict=True):
+            rows[-1].append(text)
+            if name in compared:
+                ratio = ["", ""] if policy == BOUND else _ratio_texts(run, summaries, policy, name)
+                rows[-1] += ratio[: 1 + several]
     return _html_table(headings, rows, rules=[len(others)])
+
+
+def _ratio_texts(run: Run, summaries: Mapping[str, pd.DataFrame], policy: str, number: str) -> list[str]:
+    """Return the ratio of a metric to the reference's, and its interval; empty where the reference has a 0."""
+    found: Comparison | None = run.ratios[policy]
+    if number != "mean_jct_s":
+        found = compare_metric(summaries[policy], summaries[run.reference], number)
+    if found is None:
+        return ["", ""]
+    return [f"{found.ratio:.3f}", "" if policy == run.reference else f"{found.low:.3f}-{found.high:.3f}"]
 
 
 def _one_line(heading: str) -> str:

@@ -476,7 +476,7 @@ function phaseText(win, side, seg, earlier, lasts, gpus) {
 }
 
 // Why a policy started or paused a job, as evaluation/replay.py's `why` lists it.
-const START = 0, PAUSE = 1;
+const START = 0, PAUSE = 1, RESIZE = 2;
 function reasonsOf(win, policy) {
   const own = win.policies[policy];
   if (own.why && !own.reasons) own.reasons = new Map(own.why.rows.map((row) => [`${row[2]} ${row[1]} ${row[0]}`, row]));
@@ -486,7 +486,9 @@ function ruleText(win, side, job) {
   const own = win.policies[side.policy];
   if (!own.why) return "This policy gives no reasons for its decisions.";
   const row = own.why.rows.find((each) => each[2] === job && each[1] === START) || own.why.rows.find((each) => each[1] === START);
-  return row ? `Rule: order by ${own.why.texts[row[4]].replace(/, s$/, "")}, smallest first. ${own.why.texts[row[3]]}` : "";
+  if (!row) return "";
+  const keys = own.why.texts[row[4]];
+  return `Rule: order by ${keys.replace(/, (s|%)$/, "")}, ${keys.endsWith(", %") ? "largest" : "smallest"} first. ${own.why.texts[row[3]]}`;
 }
 function whyText(win, side, seg) {
   const reasons = reasonsOf(win, side.policy), job = side.job[seg], before = seg > side.first[job] ? side.phase[seg - 1] : null;
@@ -494,15 +496,16 @@ function whyText(win, side, seg) {
   const held = before === RUNNING || before === LOADING || before === PAUSING, phase = side.phase[seg];
   const paused = phase === PAUSING || (phase === QUEUED && before === RUNNING);
   const started = phase === RESERVED || ((phase === LOADING || phase === RUNNING) && !held && before !== RESERVED);
-  if (!paused && !started) return null;
-  const row = reasons.get(`${job} ${paused ? PAUSE : START} ${side.from[seg]}`);
+  const at = (kind) => reasons.get(`${job} ${kind} ${side.from[seg]}`);
+  const row = (paused && at(PAUSE)) || (started && at(START)) || at(RESIZE);
   return row ? reasonText(win.policies[side.policy].why.texts, win, row) : null;
 }
-function reasonText(texts, win, [, kind, , , keys, key, place, count, skipped, earlier, later, cause, terms]) {
-  const name = texts[keys].replace(/, s$/, ""), shown = (value) => keyText(texts[keys], value);
+function reasonText(texts, win, [, kind, , rule, keys, key, place, count, skipped, earlier, later, cause, terms]) {
+  const name = texts[keys].replace(/, (s|%)$/, ""), shown = (value) => keyText(texts[keys], value);
   const list = (jobs) => jobs.map(([job, value]) => `${win.jobs.id[job]} (${shown(value)})`).join(", ");
   const parts = [];
-  if (kind === PAUSE) {
+  if (!place && !cause) parts.push(`Why: ${texts[rule]} Its ${name} is ${shown(key)}.`);
+  else if (kind === PAUSE && (cause || !texts[keys].endsWith(", %"))) {
     parts.push(cause ? `Why: for job ${win.jobs.id[cause[0]]}, whose key is ${shown(cause[1])}; its own ${name} is ${shown(key)}.` : `Why: its GPUs were granted to jobs before it; its ${name} is ${shown(key)}.`);
   } else parts.push(`Why: ${place === 1 ? "first" : `number ${place}`} of ${count} by ${name}: ${shown(key)}.`);
   if (skipped) parts.push(`Before it, ${skipped} queued job${skipped > 1 ? "s" : ""} not started: ${list(earlier)}${skipped > earlier.length ? " …" : ""}.`);
@@ -513,6 +516,7 @@ function reasonText(texts, win, [, kind, , , keys, key, place, count, skipped, e
 function keyText(keys, value) {
   if (value === null) return "unbounded";
   if (keys.startsWith("time of submission")) return clockText(value);
+  if (keys.endsWith(", %")) return `${value} %`;
   return keys.endsWith(", s") && !keys.includes(" x ") ? durationText(value) : value.toLocaleString("en");
 }
 function termText(term, value, win) {

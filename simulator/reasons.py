@@ -1,7 +1,8 @@
 """Reasons of decisions: what a policy compared at the instant at which it started or paused a job.
 
-A `Ranking` is explained here, by the kernel's own functions on a copy of the state. Another policy may have a method
-`reason(view, action) -> Reason`, which is called before the action is carried out; policies without it have no reasons.
+A `Ranking` is explained here, by the kernel's own functions on a copy of the state; `union` in `rule_reasons`. Another
+policy may have a method `reason(view, action) -> Reason`, which is called before the action is carried out; policies
+without it have no reasons.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 """Jobs listed before and after the one that is explained."""
+
+
+Terms = tuple[tuple[str, float], ...]
+"""Compared quantities, as name and value; see `Reason`."""
 
 
 class Ranked(NamedTuple):
@@ -44,6 +49,8 @@ class Reason(NamedTuple):
     cause: of a pause, the first job that gets its GPUs, if there is one.
     terms: further compared quantities, as name and value. A name that ends in ", s" is of seconds, one in ", job" of a
         job; the value of any other name is shown before it, as in 3600 "GPU-seconds attained".
+
+    Keys that end in ", %" are probabilities, the largest first.
     """
 
     rule: str
@@ -55,7 +62,7 @@ class Reason(NamedTuple):
     earlier: tuple[Ranked, ...] = ()
     later: tuple[Ranked, ...] = ()
     cause: Ranked | None = None
-    terms: tuple[tuple[str, float], ...] = ()
+    terms: Terms = ()
 
 
 class Decision(NamedTuple):
@@ -196,7 +203,7 @@ class Passes:
         self._starts: set[int] = set()
         self._granted: dict[int, set[int]] = {}  # GPUs by job
         self._held: dict[int, set[int]] = {}  # GPUs of each job to be paused
-        self._worth: dict[int, tuple[tuple[str, float], ...]] = {}
+        self._worth: dict[int, Terms] = {}
 
     def reason(self, action: Action) -> Reason | None:
         """Return the reason of a start or a pause, which is not carried out yet."""
@@ -263,7 +270,7 @@ class Passes:
         waiting = {*self._queue.tolist()} - self._starts
         return in_order(self.rule, self.keys, job, self._order, self._key, waiting.__contains__, **more)
 
-    def _worth_of(self, job: int, victims: list[int]) -> tuple[tuple[str, float], ...]:
+    def _worth_of(self, job: int, victims: list[int]) -> Terms:
         """Return the comparison by which a job displaces others."""
         source = self.source
         some = np.array(victims, dtype=np.int64)
@@ -275,7 +282,7 @@ class Passes:
             ("sum that it must exceed, s", mean_s / worth),
         )
 
-    def _shadow(self, job: int) -> tuple[tuple[str, float], ...]:
+    def _shadow(self, job: int) -> Terms:
         """Return the times that EASY compares for a job behind the head; empty for other jobs and rankings."""
         source = self.source
         if self.ranking.preempt != "never" or source.state.discipline != EASY or source.state.num_tenants:

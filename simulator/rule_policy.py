@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from gpu_cluster_gym.simulator import measurements
+from gpu_cluster_gym.simulator import measurements, rule_reasons
 from gpu_cluster_gym.simulator.compiled_policy import next_listed
 from gpu_cluster_gym.simulator.interrupts import interruptible
 from gpu_cluster_gym.simulator.kernel import calls
@@ -25,6 +25,7 @@ from gpu_cluster_gym.simulator.kernel.union.weights import (
     init_memory,
 )
 from gpu_cluster_gym.simulator.policy import Action, RunsCompiled
+from gpu_cluster_gym.simulator.reasons import Reason
 from gpu_cluster_gym.simulator.source import Source, source_of
 from gpu_cluster_gym.simulator.speed_model import fit
 from gpu_cluster_gym.traces import unknown
@@ -53,6 +54,10 @@ class Rule(RuleParameters, RunsCompiled):
                 memory_of(self, source.states, source.jobs, source.histories),
             )
         return next_move(source)
+
+    def reason(self, view: "View", action: Action) -> Reason | None:
+        """Return the reason of the action returned last; None for changes of cores."""
+        return rule_reasons.reason(source_of(view), action)
 
     def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end; return whether every job finished."""
@@ -157,6 +162,10 @@ class Steered(RunsCompiled):
         source = source_of(view)
         self.update_weights(source, self.key, rows=1)
         return next_move(source)
+
+    def reason(self, view: "View", action: Action) -> Reason | None:
+        """Return the reason of the action returned last; None for changes of cores."""
+        return rule_reasons.reason(source_of(view), action)
 
     def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end, inside the kernel; return whether every job finished."""

@@ -57,7 +57,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Mark short options, which browsers would break behind their hyphens."""
+    """Mark short options and intervals, which browsers would break behind their hyphens."""
+    html = re.sub(r"(?<=[ (>])\d\.\d+-\d\.\d+(?=[),;<])", r'<span class="interval">\g<0></span>', html)
     return re.sub(r"<code>(--[^<]{1,30}</code>)", r'<code class="option">\1', html)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from gpu_cluster_gym.evaluation.comparison import compare_metric
 from gpu_cluster_gym.evaluation.metrics import OWNERS
 from gpu_cluster_gym.evaluation.plot.run_tables import Run
 from gpu_cluster_gym.evaluation.plot.style import unit_of
@@ -36,6 +37,12 @@ def write_policies(run: Run, place: Path) -> list[Path]:
     means = pd.DataFrame(run.summary["mean_over_windows"]).T.reindex(list(run.policies))
     ratios = pd.DataFrame({name: each._asdict() for name, each in run.ratios.items()}).T
     found = ratios[["ratio", "low", "high", "windows"]].join(means).rename_axis(POLICY)
+    by_window = {name: pd.DataFrame(rows) for name, rows in run.summary["by_window"].items()}
+    for number in ("mean_wait_s", "mean_slowdown"):
+        for name in run.policies:
+            if each := compare_metric(by_window[name], by_window[run.reference], number):
+                for part, value in zip(("ratio", "low", "high"), each[:3], strict=True):
+                    found.loc[name, f"{number}_{part}"] = value
     files = [place / f"policies.{kind}" for kind in ("csv", "tex")]
     found.to_csv(files[0], float_format="%.10g")
     files[1].write_text(latex_of_policies(found, run.reference), encoding="utf-8")

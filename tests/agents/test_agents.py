@@ -10,14 +10,16 @@ import torch
 from gpu_cluster_gym.agents.checkpoint import Agent, new_network, policy_of
 from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.plain import play, untrained
-from gpu_cluster_gym.agents.set_network import READ, Jobs, SetNetwork
+from gpu_cluster_gym.agents.set_network import READ, Jobs, SamplingAgent, SetNetwork
 from gpu_cluster_gym.agents.training import SLOTS_IN_USE, Training
 from gpu_cluster_gym.agents.vec_env import batch
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.envs.observations import Sizes, sets
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.slots.features import FITS, PRESENT, QUEUE_FEATURES, TOTALS
-from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Start
+from gpu_cluster_gym.simulator.reasons import Decisions, Reason
+from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, batch_of, crowded, env_of, opinionated
 
@@ -204,3 +206,47 @@ def test_the_policy_forgets_an_episode_that_was_left(scenario: Scenario) -> None
     fresh = policy_of(Agent(opinionated(), TINY, scenario))
     used, new = (env.workload.results(run(each, env.workload.episode())) for each in (learned, fresh))
     pd.testing.assert_frame_equal(used, new)
+
+
+class Noting(SamplingAgent):
+    """An agent that notes each draw: the job, and the observation for which it was drawn."""
+
+    def __init__(self, network: SetNetwork) -> None:
+        super().__init__(network, TINY.acting())
+        self.seen: dict[int, np.ndarray] = {}
+        self.noted: list[np.ndarray] = []
+
+    def _choose(self, seen: np.ndarray, legal: np.ndarray) -> int:
+        drawn = super()._choose(seen, legal)
+        if hasattr(self, "_slots") and drawn < len(legal) - 1:
+            self.seen[int([*self._slots.queue, *self._slots.running][drawn])] = seen.copy()
+        return drawn
+
+    def reason(self, view: View, action: Action) -> Reason | None:
+        assert isinstance(action, Start | Preempt)
+        self.noted.append(self.seen[action.job])
+        return super().reason(view, action)
+
+
+def test_reasons_of_a_drawing_agent_are_its_probabilities(scenario: Scenario) -> None:
+    """Each start and pause has the probability that the network gives it; results are the same without reasons."""
+    load = batch_of(scenario).batch.windows[0].workload
+    network, decisions = opinionated(seed=1), Decisions()
+    torch.nn.init.constant_(network.actor.claim, 30.0)  # it displaces a lot
+    agent = Noting(network)
+    table = load.results(run(agent, load.episode(), decisions=decisions))
+    pd.testing.assert_frame_equal(table, load.results(run(agent, load.episode())))
+    reasons = [each.reason for each in decisions.rows]
+    for seen, reason in zip(agent.noted, reasons, strict=True):
+        with torch.no_grad():
+            shares = (
+                100.0 * network.forward_actor(torch.from_numpy(seen)[None])[0].double().softmax(0).numpy()
+            )
+        own, others = reason.own.key, shares[:-1]
+        assert own in others
+        assert dict(reason.terms) == {"% for waiting": shares[-1]}
+        assert (others > own).sum() <= reason.place - 1 < (others >= own).sum()
+        listed = [each.key for each in (*reason.earlier, reason.own, *reason.later)]
+        assert listed == sorted(listed, reverse=True)
+    assert {type(each.action) for each in decisions.rows} == {Start, Preempt}
+    assert max(len(reason.later) for reason in reasons) == 3

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import speed, timing, yardsticks
+from benchmarks import cost, speed, timing, yardsticks
 from benchmarks.speed_rows import one_gpu_jobs, ranking
 from benchmarks.timing import Comparison, Measured, Row, Work, measure
 from gpu_cluster_gym.simulator.cluster import cluster
@@ -71,3 +71,18 @@ def test_every_row_can_be_measured(tmp_path: Path) -> None:
     assert speed.main(["--quick", "--json", str(tmp_path / "all.json")]) == 0
     rows = json.loads((tmp_path / "all.json").read_text())["rows"]
     assert [row["name"] for row in rows if row["figure"] is None and not row["skipped"]] == []
+
+
+def test_the_cost_of_a_job_is_measured_in_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cost, "ROWS", [(1, "srtf"), (1, "union")])
+    assert cost.main([]) == 0
+    head, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in capsys.readouterr().out.splitlines()
+    ]
+    assert head == ["GPUs", "policy", "jobs", "CPU time of a job", "memory"]
+    assert [row[:3] for row in rows] == [["8", "`srtf`", "80"], ["8", "`union`", "80"]]
+    for row in rows:
+        assert 0 < float(row[3].removesuffix(" ms")) < 100
+        assert 50 < float(row[4].removesuffix(" MB").replace(",", "")) < 5_000

@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import sys
+import time
 import zlib
 from collections.abc import Iterator
 from html import escape
@@ -13,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation import html_report, replay
 from gpu_cluster_gym.evaluation.plot import run_tables
 from gpu_cluster_gym.evaluation.plot.run_tables import Run
@@ -169,10 +172,60 @@ def test_the_title_is_the_finding(
     assert found(ratios, asked) == title
 
 
+@pytest.mark.parametrize(
+    ("named", "reference", "pair"),
+    [
+        (["runs/ppo", "srtf"], "agent", ["agent", "srtf"]),
+        (["runs/ppo"], "fifo", ["agent", "srtf"]),
+        (["all"], "fifo", ["fifo", "srtf"]),
+    ],
+)
+def test_the_replay_opens_on_the_policy_named_first_and_the_best_other(
+    named: list[str], reference: str, pair: list[str]
+) -> None:
+    """An agent's folder is named by its path; floors and oracles are no rivals, and the title is about the agent."""
+    ratios = {"agent": 0.9, "fifo": 1.0, "srtf": 0.8, "srtf_oracle": 0.7, "first_legal": 0.6}
+    rows = {
+        name: {"ratio": ratio, "low": ratio, "high": ratio, "wins": 0, "windows": 1}
+        for name, ratio in ratios.items()
+    }
+    summary = {"reference": reference, "mean_jct_ratio": rows}
+    jobs = dict.fromkeys(ratios, pd.DataFrame({"window": [0]}))
+    made = Run(Path(), {"policy": named}, summary, {}, jobs, jobs, {})
+    assert html_report.pair(made) == pair
+    if len(named) == 1 and named != ["all"]:
+        assert html_report.finding(made).title == "agent: mean JCT 10 % below fifo's"
+
+
 def test_ratios_on_the_page_are_rounded_once(run: Run, text: str) -> None:
     """0.69949 is 0.699, and 0.700 where it was first rounded to four digits."""
     shown = {each["policy"]: each["ratio"] for each in data_of(text)["ratios"]}
     assert shown == {name: pytest.approx(each.ratio, abs=1e-6) for name, each in run.ratios.items()}
+
+
+def test_waits_and_slowdowns_have_ratios_and_intervals_beside_mean_jct() -> None:
+    """Waits of 100 and 200 s against 200 and 800 s: a mean ratio of 0.375; none where the reference never waits."""
+    waits = {"fifo": [200.0, 800.0], "srtf": [100.0, 200.0]}
+    by_window = {
+        name: [
+            {"window": at, "seed": 0, "mean_jct_s": 1000.0, "mean_wait_s": wait_s, "mean_slowdown": 2.0}
+            | dict.fromkeys(("max_wait_s", "shared_gpu_hours"), 0.0)
+            for at, wait_s in enumerate(each)
+        ]
+        for name, each in waits.items()
+    }
+    summary = {"reference": "fifo", "by_window": by_window, "lower_bound_mean_jct_s": 900.0}
+    jobs = dict.fromkeys(waits, pd.DataFrame({"window": [0, 1]}))
+    made = Run(Path(), {}, summary, {}, jobs, {}, {})
+    for first, shown in ((200.0, ["0.375", "0.250-0.500"]), (0.0, ["", ""])):
+        by_window["fifo"][0]["mean_wait_s"] = first
+        rows = re.findall(r"<tr.*?</tr>", html_report._table(made))
+        cells = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in rows]
+        at = [escape("mean wait / fifo's") in each for each in cells[0]].index(True)
+        assert cells[0][at + 1] == "95 % interval"
+        assert cells[2][at : at + 2] == shown
+        at = cells[0].index(escape("mean slowdown / fifo's"))
+        assert cells[2][at : at + 2] == ["1.000", "1.000-1.000"]
 
 
 # The replay's data.
@@ -422,6 +475,53 @@ def test_ten_random_decisions_are_explained_as_recorded(page: Browser, folder: P
             assert any(all(part in line for part in parts) for line in told), (parts, told)
 
 
+def test_decisions_of_union_are_explained(page: Browser, tmp_path: Path) -> None:
+    """The page states order and costs of a start, the gain of a pause, and what a move gains."""
+    folder = ran(tmp_path, tiny.mixed(seed=1), "--report", "--policy", "union", "fifo", "--no-floors")
+    opened(page, folder)
+    place = page.run("replay.sides.map((side) => side.policy)").index("union")
+    decisions = run_tables.read(folder).decisions["union"]
+    rules = [json.loads(reason)["rule"] for reason in decisions["reason"]]
+    first = decisions.assign(rule=rules).drop_duplicates(["action", "rule"])
+    assert {*first["action"]} == {"start", "pause", "resize"}
+    for time_s, action, job, reason in first[["time_s", "action", "job_id", "reason"]].itertuples(
+        index=False
+    ):
+        page.run(f"select(replay.win.jobs.id.indexOf({json.dumps(job)}))")
+        said = page.run(
+            f"""[...document.querySelectorAll('#card ol')[{place}].querySelectorAll('li')]
+            .filter((each) => each.innerText.startsWith('{clock(round(time_s))}')).map((each) => each.innerText)"""
+        )
+        found = json.loads(reason)
+        wanted = {
+            "start": f"of {found['ranked']} by ",
+            "pause": f"Why: for job {found.get('cause', [''])[0]}",
+            "resize": f"Why: {found['rule']} Its estimated remaining time is ",
+        }[action]
+        terms = [
+            page.run(
+                f"termText({json.dumps(name)}, {value if value is None else round(value, 1)}, replay.win)"
+            )
+            for name, value in found.get("terms", ())
+        ]
+        assert any(all(part in line for part in (wanted, *terms)) for line in said), (wanted, terms, said)
+
+
+def test_probabilities_of_an_agent_are_explained(page: Browser, folder: Path) -> None:
+    """Largest first, in percent, for starts and for pauses."""
+    opened(page, folder)
+    row = [0, None, 0, 0, 1, 12.5, 2, 3, 1, [[1, 50.0]], [[2, 0.1]], 0, [[2, 37.5]]]
+    texts = ["Actions are drawn.", "probability, %", "% for waiting"]
+    names = page.run("replay.win.jobs.id.slice(0, 3)")
+    for kind in (0, 1):
+        row[1] = kind
+        said = page.run(f"reasonText({json.dumps(texts)}, replay.win, {json.dumps(row)})")
+        assert said.startswith(
+            f"Why: number 2 of 3 by probability: 12.5 %. Before it, 1 queued job not started: {names[1]} (50 %)."
+        )
+        assert said.endswith("Compared: 37.5 % for waiting.")
+
+
 def test_a_policy_without_reasons_says_so(page: Browser, folder: Path) -> None:
     opened(page, folder)
     page.run("document.getElementById('right').value = 'gandiva'; showWindow()")
@@ -458,6 +558,31 @@ def test_play_moves_on_and_steps_where_motion_is_reduced(page: Browser, folder: 
         assert moves > 4 if motion == "no-preference" else moves <= 4
         page.run("new Promise((done) => setTimeout(done, 300))")
         assert page.run("replay.at") == at
+
+
+QUICK = "--workload quick --windows 20"
+WEEK = "--trace philly --cluster 62x8 --full-trace --jobs 2500 --target-load 0.85 --drop-too-large"
+
+
+@pytest.mark.slow(reason="a hundred windows are simulated for three minutes")
+@pytest.mark.parametrize(("flags", "max_mb"), [(QUICK, 5), (WEEK, 20)])
+def test_a_page_opens_within_two_seconds_and_its_size(
+    page: Browser, tmp_path: Path, flags: str, max_mb: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Five policies on twenty windows within 5 MB, and on a week of 496 GPUs within 20 MB."""
+    policies = "--policy fifo srtf las xion union --no-floors --report"
+    assert main([*policies.split(), *flags.split(), "--out", str(tmp_path / "out")]) == 0
+    began = time.process_time()
+    file = html_report.write(tmp_path / "out")
+    built_s, began = time.process_time() - began, time.monotonic()
+    opened(page, tmp_path / "out")
+    shown_s, megabytes = time.monotonic() - began, file.stat().st_size / 1e6
+    with capsys.disabled():
+        figures = f"{megabytes:.1f} MB, built in {built_s:.1f} s of CPU, shown after {shown_s:.2f} s"
+        sys.stdout.write(f"{flags}: {figures}\n")
+    assert page.errors == []
+    assert megabytes <= max_mb
+    assert shown_s <= 2
 
 
 def test_a_click_on_a_gpu_selects_its_job(page: Browser, folder: Path) -> None:

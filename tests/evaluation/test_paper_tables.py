@@ -96,6 +96,11 @@ def test_policies_have_times_ratios_and_the_best_in_bold(folder: Path, tmp_path:
     fifo_s, sjf_s = (600 + 1199 + 2398 + 2997) / 4, (600 + 1199 + 2998 + 1797) / 4
     assert found["mean_jct_s"].tolist() == pytest.approx([fifo_s, sjf_s])
     assert found["ratio"].tolist() == pytest.approx([1, sjf_s / fifo_s])
+    fifo_wait_s, sjf_wait_s = found["mean_wait_s"]
+    assert found["mean_wait_s_ratio"].tolist() == pytest.approx([1, sjf_wait_s / fifo_wait_s])
+    assert found["mean_slowdown_ratio"]["sjf"] == pytest.approx(
+        found["mean_slowdown"]["sjf"] / found["mean_slowdown"]["fifo_strict"]
+    )
     text = (tmp_path / "policies.tex").read_text()
     rows = [each.split(" & ") for each in re.findall(r"^(?!%)(.*) \\\\$", text, re.MULTILINE)]
     spec = re.search(r"begin\{tabular\}\{(\w+)\}", text)

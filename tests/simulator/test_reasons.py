@@ -1,7 +1,7 @@
 """Reasons of decisions are what the rule compares: keys, order and comparisons are worked out again from the view."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.baselines import xion
 from gpu_cluster_gym.simulator import search
 from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
-from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Wait
 from gpu_cluster_gym.simulator.reasons import Decisions, Ranked, Reason, gives_reasons
-from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
+from gpu_cluster_gym.simulator.rule_policy import RULE_PARAMETERS, Offsets, Rule, Steered
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
 from tests.cases import tiny
 
 RANKINGS = ("fifo", "fifo_strict", "easy", "sjf", "srtf", "srsf", "las", "xion_threshold")
@@ -49,9 +50,9 @@ COLUMNS = (
 )
 
 
-def workload(place: Path, seed: int = 0, **fields: Any) -> Workload:
+def workload(place: Path, seed: int = 0, *, pause: float = 1.0, **fields: Any) -> Workload:
     table = tiny.jobs(seed=seed)
-    table["pause_s"] = 1.0 + table.index % 7
+    table["pause_s"] = pause * (1.0 + table.index % 7)
     table["load_s"] = 5.0 + table.index % 11
     table["startup_s"] = 0.0
     return full_trace(Scenario(**tiny.scenario(place, table, **fields)))
@@ -73,7 +74,8 @@ def moments(policy: Policy, episode: Episode) -> Iterator[Moment]:
         assert episode.advance()
         here: list[Moment] = []
         while not isinstance(action := ask(), Wait):
-            here.append(moment(episode, action, decisions.rows[-1].reason))
+            if isinstance(action, Start | Preempt):
+                here.append(moment(episode, action, decisions.rows[-1].reason))
             episode.apply(action)
         episode.apply(action)
         starts = {each.action.job for each in here if isinstance(each.action, Start)}
@@ -312,7 +314,106 @@ def test_reasons_of_xion_are_its_rule(form: Any, place: Path) -> None:
     assert checked >= 3
 
 
-@pytest.mark.parametrize("name", [*RANKINGS, "xion"])
+@pytest.mark.parametrize("factor", [1.0, 0.0])
+def test_reasons_of_union_are_its_rule(factor: float, place: Path) -> None:
+    """Keys, costs and gains as `simulator.kernel.union` states them, from the columns of the view.
+
+    GPUs are exclusive and jobs keep their size, so that a job takes its remaining and loading time anywhere.
+    """
+    rule = Rule(sharing=0, sizing=0)
+    starts = pauses = freed = gangs = 0
+    for seed in range(4):
+        found, pending = decided(rule, workload(place, seed, pause=factor)), -1
+        for each in found:
+            reason, terms, jobs = each.reason, dict(each.reason.terms), each.columns
+            gpus = {job: float(jobs["num_gpus"][job]) for job in each.queue}
+            if isinstance(each.action, Start):
+                job = each.action.job
+                order = sorted(each.queue, key=lambda other: effort(each, other) * gpus[other] ** 0.8)
+                assert reason.own.key == pytest.approx(effort(each, job) * gpus[job] ** 0.8)
+                assert (reason.place, reason.ranked) == (order.index(job) + 1, len(order))
+                assert ids(reason.earlier) == order[: order.index(job)][:3]
+                assert ids(reason.later) == order[order.index(job) + 1 :][:3]
+                freed += not terms
+                if terms:
+                    assert set(ids(reason.earlier)) & each.fits <= {pending}
+                    own = effort(each, job)
+                    wait = own * 1.5 * len(each.queue) / 16 * gpus[job]
+                    assert list(terms.values()) == pytest.approx([own + wait, own, wait])
+                    starts += 1
+                continue
+            assert isinstance(each.action, Preempt)
+            same = [
+                other
+                for other in found
+                if (other.now, other.reason.cause) == (each.now, reason.cause)
+                and isinstance(other.action, Preempt)
+            ]
+            first = same[0]
+            victims = [other.action.job for other in same]  # type: ignore[union-attr]
+            assert reason.cause is not None
+            pending = reason.cause.job  # GPUs are being freed for it
+            own, left = effort(first, pending), {job: remaining(first, job) for job in victims}
+            assert reason.cause.key == pytest.approx(own)
+            assert reason.own.key == pytest.approx(left[each.action.job])
+            pause = max(jobs["pause_s"][job] for job in victims)
+            count = len(first.queue)
+            overhead = sum((jobs["pause_s"] + jobs["load_s"])[job] * jobs["num_gpus"][job] for job in victims)
+            loss = sum(pause + own + jobs["load_s"][job] for job in victims) + (count - 1) * overhead / 16
+            assert terms["gain, s"] > 0
+            assert terms["loss of paused and waiting jobs, s"] == pytest.approx(loss)
+            pauses += 1
+            if jobs["num_gpus"][reason.cause.job] > 8:  # a gang that exceeds a node
+                width = {job: float(jobs["num_gpus"][job]) for job in victims}
+                held = sum(left[job] * width[job] for job in victims) / sum(width.values()) * (1 - 1 / count)
+                assert list(terms.values()) == pytest.approx([held, pause, loss, held - pause - loss])
+                gangs += 1
+                continue
+            ends, held = terms["its end with them in, s"], terms["further wait for GPUs that others take, s"]
+            assert ends == pytest.approx(pause + own)
+            waited = terms["its end without the pauses in, s"]
+            assert waited - own >= 0
+            if len(victims) == 1 and len(first.gpus[victims[0]]) <= 8:
+                held_s = (1 - 1 / count) * max(left[victims[0]] - (waited - own), 0.0)
+                assert held == pytest.approx(held_s)
+            assert terms["gain, s"] == pytest.approx(waited - ends - loss + held)
+    assert min(starts, pauses, freed) >= 10
+    assert gangs
+
+
+def test_union_names_the_next_best_gpus() -> None:
+    """A start states its cost, which is the sum of its parts, and a higher one of other GPUs; a move gains."""
+    decisions = Decisions()
+    window = windows(replace(named("mixed"), jobs=40, cluster="2x4", drop_too_large=True), "train", 1)[0]
+    run(Rule(), window.episode(), decisions=decisions)
+    shared = compared = moves = 0
+    for each in decisions.rows:
+        terms = dict(each.reason.terms)
+        if isinstance(each.action, Resize):
+            assert each.action.placement is not None
+            moves += terms.get("gain beyond that, s", 0) > 0
+        if "cost, s" not in terms:
+            continue
+        cost, *parts = (value for name, value in each.reason.terms if not name.startswith("next best"))
+        assert cost == pytest.approx(sum(parts))
+        assert all(part >= 0 for part in parts)
+        shared += len(parts) == 3
+        others = [value for name, value in terms.items() if name.startswith("next best")]
+        assert all(other > cost for other in others)
+        compared += len(others)
+    assert min(shared, compared, moves) >= 3
+
+
+def test_a_steered_rule_gives_the_reasons_of_its_current_weights(place: Path) -> None:
+    names = [each.name for each in RULE_PARAMETERS if each.scale > 0]
+    offsets = np.zeros(len(names), np.float32)
+    offsets[names.index("exponent")] = 0.5
+    steered = Steered(Offsets(Rule(), names), 4, lambda load: offsets)
+    keys = {each.reason.keys for each in decided(steered, workload(place)) if isinstance(each.action, Start)}
+    assert keys == {"estimated remaining time x GPUs ** 1.4, s"}
+
+
+@pytest.mark.parametrize("name", [*RANKINGS, "xion", "union"])
 def test_reasons_change_no_result(name: str, place: Path) -> None:
     load = workload(place, 3)
     policy = baselines.load(name)
