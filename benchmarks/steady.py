@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S
+from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S, late_work
 from gpu_cluster_gym.evaluation.plot.style import INCHES, look, style
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.workloads import Scenario, Workload, named, names, windows
@@ -44,14 +44,13 @@ def measured(loads: Sequence[Workload], policy: str) -> Measured:
     rows = []
     for load in loads:
         results = load.results(run(baselines.make(baselines.load(policy)), load.episode()))
-        jct_s, gpus = results["jct_s"], results["num_gpus"]
-        late_s = (results["finish_s"] - load.jobs["submit_s"][-1]).clip(lower=0.0)
+        jct_s = results["jct_s"]
         rows.append(
             (
                 jct_s.mean(),
                 results["wait_s"].mean() / jct_s.mean(),
                 (jct_s / results["run_s"].clip(lower=SLOWDOWN_THRESHOLD_S)).clip(lower=1.0).mean(),
-                (np.minimum(late_s, results["run_s"]) * gpus).sum() / (results["run_s"] * gpus).sum(),
+                late_work(results, load.jobs["submit_s"][-1])[0],
             )
         )
     return Measured(*np.mean(rows, axis=0))

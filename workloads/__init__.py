@@ -31,7 +31,7 @@ from gpu_cluster_gym.workloads._scenario import (
     parts_of,
 )
 from gpu_cluster_gym.workloads._shifts import SHIFTS, TRAINING_SHIFTS, applicable, describe_shift
-from gpu_cluster_gym.workloads._steady import loads
+from gpu_cluster_gym.workloads._steady import Offered, offered, offered_in_words, parts_in_words
 from gpu_cluster_gym.workloads._windows import (
     ACCEPTANCE,
     ACCEPTED_RANGE,
@@ -66,6 +66,7 @@ __all__ = [
     "PROPORTIONAL",
     "SHIFTS",
     "TRAINING_SHIFTS",
+    "Offered",
     "Present",
     "Scenario",
     "Split",
@@ -79,11 +80,13 @@ __all__ = [
     "filled",
     "full_trace",
     "load",
-    "loads",
     "make_scenario",
     "named",
     "names",
     "of_whole_log",
+    "offered",
+    "offered_in_words",
+    "parts_in_words",
     "prepare",
     "present",
     "refuse_contradictions",
