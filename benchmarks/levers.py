@@ -1,7 +1,8 @@
 """Levers: what each policy does, and what `union` gains by it.
 
 `python -m benchmarks.levers --write` runs every policy on training windows of `mixed`, and writes the levers that it
-pulls there into docs/results.md.
+pulls there into docs/results.md. `python -m benchmarks.levers --shares` varies the shares of jobs that may change width
+or share GPUs.
 
 `python -m benchmarks.levers [--windows 20] [--seed 0] [--processes 1]` is an ablation of `union`. On test windows of
 `mixed`: `union`, `union` without each lever, the papers' policies, and some well-known policies. A ratio of mean JCT to
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.table import AGENT, ROOT, fill
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import shipped_policy
+from gpu_cluster_gym.evaluation import runner
+from gpu_cluster_gym.evaluation.comparison import compare
 from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 from gpu_cluster_gym.evaluation.table_notes import lever_off
 from gpu_cluster_gym.experiments import Outcome, Setting, simulate
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
     from gpu_cluster_gym.evaluation.runner import Maker
     from gpu_cluster_gym.simulator.policy import Policy
-    from gpu_cluster_gym.workloads import Workload
+    from gpu_cluster_gym.workloads import Scenario, Workload
 
 WORKLOAD, UNION = "mixed", "union"
 LEVERS: dict[str, Callable[[], Rule]] = {
@@ -59,6 +62,13 @@ FIFOS = ("fifo", "fifo_strict", "easy")
 MARK = "levers"
 OFTEN = 0.05  # share of the time segments of running jobs; a start on reserved GPUs may find fewer cores
 OBSERVED = 3  # training windows in which policies are observed
+SHARES: tuple[dict[str, Any], ...] = (
+    *({"elastic_share": share} for share in (0.0, 0.2)),
+    *({"sharing_share": share} for share in (0.0, 0.2)),
+    *({"elastic_share": share, "sharing_share": share} for share in (0.0, 0.2, 1.0)),
+)
+"""Shares of jobs that may change width and share GPUs; all where none is given."""
+VARIED = ("union", "xion", "srtf")
 STEADY = ("order", "preemption")
 PAPERS = ("xonar", "xion", "aiturbo", "coda")
 KNOWN = ("fifo", "sjf", "srtf", "las", "xion_threshold", "lucid", "synergy", "tiresias", "optimus")
@@ -180,6 +190,21 @@ def levers_table(windows_of: "Sequence[Workload]") -> "Iterator[str]":
     )
 
 
+def shares_table(scenario: "Scenario", count: int, processes: int) -> "Iterator[str]":
+    """Yield the lines of a table of mean JCT relative to FIFO's over the shares of elastic and of sharing jobs."""
+    yield f"| may change width | may share GPUs | {' | '.join(VARIED)} |"
+    yield f"|---|---|{'---|' * len(VARIED)}"
+    makers = {name: partial(baselines.make, baselines.load(name)) for name in ("fifo", *VARIED)}
+    for fields in SHARES:
+        varied = replace(scenario, **fields)
+        loads = windows(varied, "test", count)
+        found = runner.score(runner.simulate(makers, loads, processes=processes), loads)
+        ratios = (compare(found[name], found["fifo"]) for name in VARIED)
+        cells = [f"{each.ratio:.3f} ({each.low:.3f}-{each.high:.3f})" for each in ratios]
+        shares = (f"{100 * share:.0f} %" for share in (varied.elastic_share, varied.sharing_share))
+        yield f"| {' | '.join([*shares, *cells])} |"
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Simulate, and print the table and its conclusions."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -188,12 +213,19 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--processes", type=int, default=1, help="number of processes")
     parser.add_argument("--write", action="store_true", help="write the table of levers into docs/results.md")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with docs/")
+    parser.add_argument(
+        "--shares", action="store_true", help="vary the shares of elastic and of sharing jobs"
+    )
     chosen = parser.parse_args(args)
     scenario = replace(named(WORKLOAD), seed=chosen.seed)
     if chosen.write:
         lines = [*levers_table(windows(scenario, "train", OBSERVED))]
         print(*lines, sep="\n")
         fill(chosen.root / "docs" / "results.md", MARK, lines)
+        return
+    if chosen.shares:
+        for line in shares_table(scenario, chosen.windows, chosen.processes):
+            print(line, flush=True)
         return
     setting = Setting(WORKLOAD, windows(scenario, "test", chosen.windows), policies())
     found = simulate([setting], processes=chosen.processes)
