@@ -45,6 +45,7 @@ nightly: $(installed)
 	$(python) -m benchmarks.frozen_runs
 	$(python) -m benchmarks.mutants
 	$(python) -m benchmarks.trust
+	$(python) -m benchmarks.bad_logs
 
 docs: $(installed_docs)
 	NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs --quiet build --strict

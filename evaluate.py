@@ -40,6 +40,8 @@ EXAMPLES = """Examples:
   python evaluate.py --paper xonar                      the claims of a paper
 --list policies, workloads, traces or papers: known names"""
 WINDOWS = 20
+OF_WINDOWS = {"windows", "split", "jobs", "all_windows", "full_trace", "target_load"}
+"""Choices about windows, with which a log that is too short for them is refused."""
 
 
 def what_if_expected(text: str) -> str | None:
@@ -147,7 +149,7 @@ def work(args: Sequence[str]) -> None:
     elif evaluation.paper:
         what, fill = reproduction(evaluation)
     else:
-        what, fill = "", scoring(evaluation)
+        what, (evaluation, fill) = "", scoring(evaluation, choices.asked_for(args, Evaluation))
     with computing(evaluation):
         fill_folder(evaluation, what, fill)
 
@@ -318,12 +320,15 @@ def going_on(evaluation: Evaluation, folder: Path) -> str:
     return f"--resume {folder}{' --trust' * any(map(names_code, evaluation.policy))}"
 
 
-def scoring(evaluation: Evaluation) -> "Callable[[Path], None]":
-    """Return the function that scores the policies into a folder."""
+def scoring(
+    evaluation: Evaluation, asked: "Mapping[str, Any]"
+) -> "tuple[Evaluation, Callable[[Path], None]]":
+    """Return the choices, see `prepared`, and the function that scores the policies into a folder."""
+    chosen(evaluation)  # an unknown policy is refused before the log is prepared
+    print_notes(evaluation)
+    evaluation, workloads = prepared(evaluation, asked)
     policies, reference = chosen(evaluation)
-    with working("preparing the jobs; the first run compiles the simulator"):
-        workloads = made(evaluation)
-    return partial(evaluate, evaluation, policies, reference, workloads)
+    return evaluation, partial(evaluate, evaluation, policies, reference, workloads)
 
 
 def reproduction(evaluation: Evaluation) -> "tuple[str, Callable[[Path], None]]":
@@ -397,9 +402,7 @@ def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
     from gpu_cluster_gym.agents.resolve import in_table
 
     simulated = tuple(name for name in evaluation.policy if name != RECORDED) or ("fifo",)
-    found = in_table(simulated, evaluation.scenario, evaluation.workload, floors=evaluation.floors)
-    print_notes(evaluation)
-    return found
+    return in_table(simulated, evaluation.scenario, evaluation.workload, floors=evaluation.floors)
 
 
 def print_notes(evaluation: Evaluation) -> None:
@@ -410,16 +413,42 @@ def print_notes(evaluation: Evaluation) -> None:
         print(note)
 
 
-def made(evaluation: Evaluation) -> "list[Workload]":
-    """Return the workloads: the whole trace, the first windows of its test part, or windows of all of it."""
-    from gpu_cluster_gym.workloads import full_trace, of_whole_log, up_to, windows
+def prepared(evaluation: Evaluation, asked: "Mapping[str, Any]") -> "tuple[Evaluation, Sequence[Workload]]":
+    """Return the choices and the workloads: the whole trace, the first windows of its test part, or all its windows.
+
+    A log with fewer than two test windows is replayed as a whole, with a note, unless flags are about windows.
+    asked: explicit choices by field.
+    """
+    from gpu_cluster_gym.workloads import TooFewWindowsError, full_trace, of_whole_log, up_to, windows
 
     scenario, count = evaluation.scenario, evaluation.windows
-    if scenario.full_trace:
-        return [full_trace(scenario)]
-    if evaluation.split == "all":
-        return of_whole_log(scenario, count)
-    return windows(scenario, "test", count) if count else up_to(scenario, "test", WINDOWS)
+    stored = evaluation.resume or evaluation.again
+    short = scenario.trace_file and scenario.steady_load is None and not (stored or asked.keys() & OF_WINDOWS)
+    found: Sequence[Workload] = []
+    with working("preparing the jobs; the first run compiles the simulator"):
+        if scenario.full_trace:
+            return evaluation, [full_trace(scenario)]
+        if evaluation.split == "all":
+            return evaluation, of_whole_log(scenario, count)
+        if count:
+            return evaluation, windows(scenario, "test", count)
+        try:
+            found = up_to(scenario, "test", WINDOWS)
+        except TooFewWindowsError:
+            if not short:
+                raise
+        if len(found) > 1 or not short:
+            return evaluation, found
+        whole = replace(scenario, full_trace=True)
+        found = [full_trace(whole)]
+    learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
+    print(
+        f"Note: the log is replayed as a whole (--full-trace), since its last fifth, the test part, has fewer than two "
+        f"windows of {scenario.jobs} jobs in which jobs queue moderately; --jobs chooses smaller windows."
+        + " The agent may have been trained on part of the log."
+        * learned
+    )
+    return replace(evaluation, scenario=whole), found
 
 
 def evaluate(
@@ -459,10 +488,12 @@ def evaluate(
         reference = "fifo" if "fifo" in summaries else next(iter(summaries))
     if "all" in evaluation.policy:
         summaries = dict(sorted(summaries.items(), key=lambda item: item[1]["mean_jct_s"].mean()))
-    run_folder.write_run(folder, results, runner.document(summaries, bounds, reference))
+    intervals, over = intervals_of(evaluation, results, reference)
+    run_folder.write_run(folder, results, runner.document(summaries, bounds, reference, intervals))
     if (owners := runner.owners(workloads)) is not None:
         owners.to_csv(folder / run_folder.OWNERS, index=False)
-    out.print("", table.table(summaries, bounds, reference, wide=evaluation.wide), "")
+    compared = table.table(summaries, bounds, reference, wide=evaluation.wide, intervals=intervals)
+    out.print("", compared, "")
     if workloads[0].tenants:
         of_tenants = tenants.by_tenant({name: results[name] for name in summaries}, workloads)
         of_tenants.to_csv(folder / run_folder.TENANTS, index=False)
@@ -472,7 +503,7 @@ def evaluate(
     learned = any(Path(policy).is_dir() for policy in {*evaluation.policy} - {*baselines.names()})
     if evaluation.scenario.full_trace and evaluation.scenario.trace_file and learned:
         notes.append("The agent may have been trained on the first part of this trace.")
-    notes += table_notes.footnotes(workloads, summaries, policies, reference, bounds)
+    notes += table_notes.footnotes(workloads, summaries, policies, reference, bounds) + over
     notes += table_notes.late_in_words({name: results[name] for name in summaries}, workloads)
     found_on_log = verdicts(evaluation, workloads, results, folder)
     facts = provenance.collect(workloads, heading, notes)
@@ -480,7 +511,9 @@ def evaluate(
     run_folder.write_json(folder / provenance.PROVENANCE, facts)
     file = run_folder.write_notes(folder, [*heading, "", *notes, *found_on_log])
     pictured = pictures(evaluation, folder, records, workloads)
-    out.print(*table_notes.legend(workloads, summaries, reference), *pictured, f"Notes: {file}", sep="\n")
+    out.print(
+        *table_notes.legend(workloads, summaries, reference), *over, *pictured, f"Notes: {file}", sep="\n"
+    )
     if found_on_log:
         out.print("", *found_on_log, sep="\n", markup=False, highlight=False)
     if failed:
@@ -499,6 +532,18 @@ def recorded_schedule(evaluation: Evaluation, workloads: "Sequence[Workload]") -
     if why := verdict.why_none(workloads[0]):
         raise ValueError(f"--policy {RECORDED}: {why}")
     return {RECORDED: verdict.recorded(workloads[0])}
+
+
+def intervals_of(
+    evaluation: Evaluation, results: "Mapping[str, pd.DataFrame]", reference: str
+) -> "tuple[dict[str, tuple[float, float]], list[str]]":
+    """Return the intervals of a full trace's ratios by policy, and a line about them; nothing for windows."""
+    from gpu_cluster_gym.evaluation import verdict
+
+    if not evaluation.scenario.full_trace or len(results) < 2:
+        return {}, []
+    intervals, over = verdict.ratio_intervals(results, reference)
+    return intervals, [over]
 
 
 def verdicts(

@@ -26,7 +26,7 @@ from gpu_cluster_gym.evaluation.command import processors, progress
 from gpu_cluster_gym.evaluation.stopping import leave, with_message
 from gpu_cluster_gym.simulator.choice import check, choice, flag
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
-from gpu_cluster_gym.workloads import DEFAULT, Scenario, Split, named, with_physics
+from gpu_cluster_gym.workloads import DEFAULT, Scenario, Split, TooFewWindowsError, named, with_physics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +44,9 @@ EXAMPLES = """Examples:
   python train_agent.py --resume runs/train-...         continue a run
 --list workloads or traces: known names; --action NAME --help: its options"""
 OWN = "own"
+MIN_JOBS = 32
+"""Smallest windows into which a short log is cut unless --jobs is given."""
+_MODERATE = " in which jobs queue moderately"
 ACTION = choices.Preset(
     "training", usual, lambda training: training.action, keeps=("learning_seed",), values=tuple(KINDS)
 )
@@ -94,7 +97,7 @@ def work(args: Sequence[str]) -> None:
     if run.resume:
         run = choices_of_run(run, Path(run.resume), args)
     check_installed(run.track)
-    run = within_trace(resolved(run))
+    run = within_trace(resolved(run), may_shrink=not {"jobs", "config"} & choices.written(args).keys())
     folder = Path(run.resume) if run.resume else run_folder.open_run_folder("train", run, run.out)
     print(f"Run folder: {folder} (curves: tensorboard --logdir {folder})")
     try:
@@ -161,19 +164,49 @@ def resolved(run: Run) -> Run:
     return replace(run, training=replace(run.training, init_from=training.init_from))  # type: ignore[call-arg]
 
 
-def within_trace(run: Run) -> Run:
-    """Return the choices with no more windows than the trace has of each split; print a note where it has fewer."""
-    asked: dict[Split, int] = {
-        "train": run.training.windows,
-        "validation": run.training.validation_windows,
+def within_trace(run: Run, *, may_shrink: bool) -> Run:
+    """Return the choices with no more windows than the trace has of each split; print a note where it has fewer.
+
+    may_shrink: whether a log that is too short for two validation and two test windows gets windows of any load; if
+    these are too few, of half as many jobs, of a quarter, and so on.
+    """
+    training, scenarios = run.training, [run.scenario]
+    counts: dict[Split, int] = {
+        "train": training.windows,
+        "validation": training.validation_windows,
         "test": run.test_windows,
     }
-    found = {split: available(run.scenario, split, count) for split, count in asked.items()}
+    if may_shrink and run.scenario.trace_file and run.scenario.steady_load is None:
+        scenarios.append(replace(run.scenario, all_windows=True))
+        while scenarios[-1].jobs // 2 >= MIN_JOBS:
+            scenarios.append(replace(scenarios[-1], jobs=scenarios[-1].jobs // 2))
+    chosen: tuple[Scenario, dict[Split, int]] | None = None
+    why: TooFewWindowsError | None = None
+    for scenario in scenarios:
+        try:
+            found = {split: available(scenario, split, count) for split, count in counts.items()}
+        except TooFewWindowsError as error:
+            why = why or error
+            continue
+        chosen = chosen or (scenario, found)
+        if all(found[split] >= min(2, counts[split]) for split in ("validation", "test")):
+            chosen = scenario, found
+            break
+    if not chosen:
+        also = f" (nor has a part of the log windows of {scenario.jobs} jobs: export more days)"
+        raise TooFewWindowsError(f"{why}{also * (len(scenarios) > 1)}") from why
+    scenario, found = chosen
+    if scenario != run.scenario:
+        print(
+            f"Note: windows have {scenario.jobs} jobs, and any load, since the log is too short for two validation and "
+            f"two test windows of {run.scenario.jobs} jobs{_MODERATE * (not run.scenario.all_windows)} (--jobs)."
+        )
     for split, count in found.items():
-        if count < asked[split]:
-            print(f"Note: the {split} part of the trace has {count} windows, not {asked[split]:,}.")
-    training = replace(run.training, windows=found["train"], validation_windows=found["validation"])
-    return replace(run, training=training, test_windows=found["test"])
+        if count < counts[split]:
+            windows = "1 window" if count == 1 else f"{count} windows"
+            print(f"Note: the {split} part of the trace has {windows}, not {counts[split]:,}.")
+    training = replace(training, windows=found["train"], validation_windows=found["validation"])
+    return replace(run, scenario=scenario, training=training, test_windows=found["test"])
 
 
 def available(scenario: Scenario, split: Split, limit: int) -> int:

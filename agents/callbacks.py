@@ -53,20 +53,15 @@ CHECKPOINTS, CURVE = "checkpoints", "validation.csv"
 
 
 class Validated(NamedTuple):
-    """A validation: its step, and the scores with the most likely actions and with sampled ones."""
+    """A validation."""
 
     step: int
-    greedy: Score
+    own: Score
+    """The score of the agent as it acts in use."""
     sampled: Score
+    """The score with sampled actions, which is the same where the agent samples in use, too."""
     best: bool
-    """Whether its ratio to the start, as the agent acts in use, is the lowest so far."""
-    samples: bool = False
-    """Whether the agent samples its actions in use, too."""
-
-    @property
-    def own(self) -> Score:
-        """The score of the agent as it acts in use."""
-        return self.sampled if self.samples else self.greedy
+    """Whether its ratio to the start is the lowest so far."""
 
 
 class Curves(BaseCallback):
@@ -157,12 +152,10 @@ class Validator(BaseCallback):
         self._next = self.num_timesteps + self._learner.training.validate_every
         model = self.model
         assert isinstance(model, PPO)
-        greedy = self._greedy(model)
         sampled = self._validation.score(model, sampled=True)
-        samples = self._learner.samples
-        ratio = (sampled if samples else greedy).ratio
-        validated = Validated(self.num_timesteps, greedy, sampled, ratio < self._lowest, samples)
-        self._lowest = min(self._lowest, ratio)
+        own = sampled if self._learner.samples else self._greedy(model)
+        validated = Validated(self.num_timesteps, own, sampled, own.ratio < self._lowest)
+        self._lowest = min(self._lowest, own.ratio)
         if validated.best and isinstance(model, SearchFirst):
             model.keep()
         learner = self._learner
@@ -185,9 +178,12 @@ class Validator(BaseCallback):
     def _log(self, validated: Validated, agent: Agent) -> None:
         ratios = {"agent": validated.own.ratio, "agent_sampled": validated.sampled.ratio}
         lines = {f"jct/{name}": ratio for name, ratio in (ratios | self._validation.lines).items()}
+        scores = {"sampled": validated.sampled}
+        if not self._learner.samples:
+            scores = {"greedy": validated.own} | scores
         numbers = {
             f"validation_{how}/{name}": value
-            for how, score in (("greedy", validated.greedy), ("sampled", validated.sampled))
+            for how, score in scores.items()
             for name, value in row_of(score).items()
         }
         for name, value in (lines | numbers).items():

@@ -260,7 +260,7 @@ def policy_of(agent: Agent) -> Policy:
             partial(best_move, agent.network), action="moves", default_weights=asdict(agent.start)
         )
     assert isinstance(training, PlainTraining)
-    return SamplingAgent(agent.network, training.acting())
+    return SamplingAgent(agent.network, training.in_use().acting())
 
 
 def best_move(network: MoveNetwork, seen: Mapping[str, np.ndarray], mask: np.ndarray) -> int:

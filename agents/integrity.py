@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from gpu_cluster_gym.evaluation.run_folder import write_atomically
+
 SUMS = "SHA256SUMS"
 MAX_TEXT, MAX_WEIGHTS = 1 << 20, 1 << 28
 """Limits on the size of a file, in bytes: weights, and all others."""
@@ -74,20 +76,6 @@ def read_regular(file: Path, limit: int) -> bytes:
                 f"{file} has {found.st_size:,} bytes, expected at most {limit:,}: copy the agent again"
             )
         return opened.read(limit + 1)
-
-
-def write_atomically(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all, and flush it to disk before it becomes visible."""
-    partial_file = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with partial_file.open("wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        partial_file.replace(file)
-    except BaseException:
-        partial_file.unlink(missing_ok=True)
-        raise
 
 
 def _text(file: Path) -> str:

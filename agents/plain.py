@@ -54,6 +54,10 @@ class PlainLearner(Learner):
             policy_kwargs={"made": partial(new_network, training)},
         )
 
+    def environment_in_use(self) -> dict[str, Any]:
+        """Return the keywords of the environments of validations, with the queue slots of use."""
+        return self.training.in_use().environment() | {"threads": self.threads}
+
     def network(self, model: PPO) -> SetNetwork:
         """Return the network of actor and critic."""
         network = model.policy.mlp_extractor
@@ -79,6 +83,7 @@ def play(
     generator: samples the actions; None for the most likely ones.
     Return the results table, and the mean numbers of decisions and of pauses per window.
     """
+    network = network.observing(envs.batch.actions.queue_slots)  # type: ignore[attr-defined]
     windows = list(envs.env.windows[: envs.num_envs])
     observations, _ = envs.reset(options={"window": windows})
     active = np.arange(envs.num_envs)
@@ -103,4 +108,4 @@ def untrained(training: PlainTraining) -> SamplingAgent:
     torch.manual_seed(training.learning_seed or 0)
     network = new_network(training)
     assert isinstance(network, SetNetwork)
-    return SamplingAgent(network, training.acting())
+    return SamplingAgent(network, training.in_use().acting())

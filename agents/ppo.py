@@ -62,6 +62,10 @@ class Learner(ABC):
         """Return the keywords of the environments."""
         return self.training.environment() | {"threads": self.threads}
 
+    def environment_in_use(self) -> dict[str, Any]:
+        """Return the keywords of the environments of validations."""
+        return self.environment()
+
     @property
     @abstractmethod
     def start(self) -> Policy:

@@ -3,6 +3,7 @@
 Nothing in it depends on the numbers of slots, jobs, nodes or GPUs: an agent trained on a small cluster acts on any.
 """
 
+import copy
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -149,6 +150,12 @@ class SetNetwork(ScoringNetwork):
         nn.init.constant_(self.actor.score_running.bias, RARE)
         nn.init.constant_(self.actor.claim, RARE)
 
+    def observing(self, slots: int) -> "SetNetwork":
+        """Return the network for observations with another number of queue slots; it shares the weights."""
+        found = copy.copy(self)
+        found.slots = slots
+        return found
+
     def forward_actor(self, flat: Tensor) -> Tensor:
         """Return the logits of a (B, n) batch, (B, K + R + 1); those of illegal actions are masked."""
         seen = Jobs.of(flat, self.slots)
@@ -198,7 +205,7 @@ class SamplingAgent(DrawingAgent):
     def __init__(self, network: SetNetwork, acting: Mapping[str, Any]) -> None:
         """Take the network, and the keywords of the environment for observations and actions."""
         super().__init__(self._choose, **acting)
-        self._network = network
+        self._network = network.observing(acting["queue_slots"])
 
     @torch.no_grad()
     def _choose(self, seen: np.ndarray, legal: np.ndarray) -> int:

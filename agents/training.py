@@ -21,6 +21,9 @@ UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are fol
 SRTF = "srtf"  # that of `--action plain` which begins with imitation
 IMITATION_STEPS = 24_576
 """Steps in which an agent imitates, but a quarter of all at most."""
+SLOTS_IN_USE = 256
+"""Least number of queue slots of a `plain` agent in use: with those of training, short jobs in the middle of a long
+queue would be hidden; more slots in training cost time, and do not change what is learned."""
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
 """Kinds of moves that are listed while cores and throttles follow the rule: the first of the kernel's `KINDS`."""
 
@@ -101,9 +104,9 @@ class SteerTraining(Training):
     """Options of `--action steer`: the agent sets weights of the rule `union`."""
 
     action: Literal["steer"] = "steer"
-    algorithm: Literal["ppo", "distillation"] = "ppo"
-    """ppo: a search for constants, then PPO. distillation: one network imitates the constants of each workload, then
-    PPO."""
+    algorithm: Literal["ppo", "search", "distillation"] = "ppo"
+    """ppo: a search for constants, then PPO. search: the search alone; the agent is constant. distillation: one network
+    imitates the constants of each workload, then PPO."""
     weights: tuple[str, ...] = ()
     """Weights of the rule that the agent sets; default: sixteen of the 26. See `Rule` in simulator/rule_policy.py for
     their names and meaning."""
@@ -128,15 +131,16 @@ class SteerTraining(Training):
     """Initial standard deviation of the action noise per hidden unit; gSDE holds the noise for a rollout."""
     search: float = choice(0.75, least=0, most=1)
     """Share of the steps before PPO, in which CMA-ES searches for constant weights, or the network is distilled; PPO
-    starts from the best validated constants. 0: PPO only. Unused with the folder of an agent as --init-from."""
+    starts from the best validated constants. 0: PPO only. Unused with --algorithm search, and with the folder of an
+    agent as --init-from."""
     sigma: float = choice(0.5, above=0)
     """Initial standard deviation of CMA-ES, in units of the weights' scales."""
 
     def __post_init__(self) -> None:
         """Raise ChoiceError with every invalid option, or for options that exclude each other."""
         super().__post_init__()
-        if self.algorithm == "distillation" and self.init_from not in (UNION, CONSTANTS):
-            expected = f"{UNION} or {CONSTANTS} with --algorithm distillation"
+        if self.algorithm != "ppo" and self.init_from not in (UNION, CONSTANTS):
+            expected = f"{UNION} or {CONSTANTS} with --algorithm {self.algorithm}"
             raise ChoiceError([Wrong("init_from", self.init_from, expected)])
         if self.init_from == CONSTANTS and self.extra_workloads:
             expected = "a single training workload (drop --extra-workloads)"
@@ -145,6 +149,8 @@ class SteerTraining(Training):
     @property
     def first_phase(self) -> int:
         """Steps of the search or distillation before PPO; 0 where an agent's network is trained further."""
+        if self.algorithm == "search":
+            return self.total_timesteps
         return round(self.search * self.total_timesteps) if self.init_from in (UNION, CONSTANTS) else 0
 
     def environment(self) -> dict[str, Any]:
@@ -220,8 +226,8 @@ class PlainTraining(Training):
     without_arrivals: bool = True
     """Exclude jobs that arrive during a step from its advantage: they cost the same whatever the action was."""
     queue_slots: int = choice(96, least=1)
-    """Maximum number of queued jobs that the agent observes and may start; of a longer queue, the first and the last
-    arrivals."""
+    """Maximum number of queued jobs that the agent observes and may start in training; of a longer queue, the first and
+    the last arrivals. In use, it is at least 256."""
     running_slots: int = choice(48, least=0)
     """Maximum number of started jobs that the agent observes; it may pause those that run."""
     min_run_s: float = choice(1800.0, least=0)
@@ -244,6 +250,10 @@ class PlainTraining(Training):
         if scenario.steady_load is None or self.practice_cluster == OWN_CLUSTER:
             return scenario
         return replace(scenario, cluster=self.practice_cluster, **PRACTICE_DAYS)  # type: ignore[arg-type]
+
+    def in_use(self) -> "PlainTraining":
+        """Return the options with which the agent acts after training: more queue slots, which share weights."""
+        return replace(self, queue_slots=max(self.queue_slots, SLOTS_IN_USE))
 
     def acting(self) -> dict[str, Any]:
         """Return the keywords of the environment that define observations and actions."""

@@ -61,7 +61,7 @@ class ValidationWindows:
         workloads = shared_windows(scenario, "validation", count)
         self._learner, self._first = learner, number * BLOCK
         self._gpus = workloads[0].cluster.num_gpus
-        choices = learner.environment() | {"split": "validation", "count": count}
+        choices = learner.environment_in_use() | {"split": "validation", "count": count}
         self._envs = batch(count, scenario, **choices)
         policies: dict[str, Policy | type] = {START: learner.start, **FLOORS}
         policies |= {name: baselines.load(name) for name in HEURISTICS}

@@ -1,6 +1,6 @@
 """Agents of `train_agent.py --action plain`, one by one, against each heuristic, on test windows.
 
-`python -m benchmarks.from_random_weights RUN [--windows 100] [--seed 0] [--queue-slots N] [--own-cluster]` reads the
+`python -m benchmarks.from_random_weights RUN [--windows 100] [--seed 0] [--own-cluster]` reads the
 agents of a training run (RUN, with a folder for each of its seeds if there are several), and prints for each policy the
 agents' mean JCT and mean bounded slowdown relative to it, with paired 95 % intervals, and whether an agent is better or
 worse by them.
@@ -10,7 +10,6 @@ worse by them.
   random decision of the same window. What they lose without the right one is what the state counts.
 
 --seed: seed of the generated trace; another one than that of training gives windows that nobody has seen.
---queue-slots: number of queued jobs that the agents observe, if not that of training.
 --own-cluster: test on the workload's own cluster and days, which the agents never saw in training.
 """
 
@@ -71,11 +70,10 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--windows", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--queue-slots", type=int)
     parser.add_argument("--own-cluster", action="store_true")
     parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args()
-    agents = [with_slots(checkpoint.load(each), asked.queue_slots) for each in folders(asked.run)]
+    agents = [checkpoint.load(each) for each in folders(asked.run)]
     training = agents[0].training
     assert isinstance(training, PlainTraining)
     scenario = replace(agents[0].scenario, seed=asked.seed)
@@ -89,16 +87,6 @@ def main() -> None:
     }
     summaries = simulated(policies, workloads, asked.processes)
     print(table_of(summaries, len(agents)).to_string(float_format="{:.3f}".format))
-
-
-def with_slots(agent: checkpoint.Agent, slots: int | None) -> checkpoint.Agent:
-    """Return an agent that observes another number of queued jobs; None for the number of its training."""
-    if slots is None:
-        return agent
-    assert isinstance(agent.training, PlainTraining)
-    assert isinstance(agent.network, SetNetwork)
-    agent.network.slots = slots
-    return agent._replace(training=replace(agent.training, queue_slots=slots))
 
 
 def folders(run: Path) -> list[Path]:
@@ -117,7 +105,7 @@ def blind(agent: checkpoint.Agent) -> Policy:
     assert isinstance(training, PlainTraining)
     assert isinstance(other, SetNetwork)
     other.actor.context = OfAnotherDecision(other.actor.context)  # type: ignore[assignment]
-    return SamplingAgent(other, training.acting())
+    return SamplingAgent(other, training.in_use().acting())
 
 
 def simulated(

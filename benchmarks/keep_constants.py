@@ -1,9 +1,9 @@
 """Keep the constants that a training run found: `python -m benchmarks.keep_constants RUN`.
 
-RUN is a folder of `python train_agent.py --workload NAME --search 1`: CMA-ES searches constant weights of the rule
-`union` on training windows, and validation windows select among the means of its generations. They are written to
-`baselines/constants/NAME.json` (`NAME-with-history.json` with `--run-time-predictor`, `together.json` with
-`--extra-workloads`), where `evaluate.py --policy constants` and `train_agent.py --init-from constants` read them.
+RUN is a folder of `python train_agent.py --workload NAME --action steer --algorithm search`: CMA-ES searches constant
+weights of the rule `union` on training windows, and validation windows select among the means of its generations. They
+are written to `baselines/constants/NAME.json` (`NAME-with-history.json` with `--run-time-predictor`, `together.json`
+with `--extra-workloads`), where `evaluate.py --policy constants` and `train_agent.py --init-from constants` read them.
 """
 
 import argparse
@@ -29,8 +29,12 @@ def document(agent: Agent, noted: dict[str, Any], workload: str) -> dict[str, An
     """Return constants and their source as plain JSON; ValueError unless the agent is the result of a search."""
     training, scenario = agent.training, agent.scenario
     rule = constant_policy(agent, noted["validation"])
-    if not isinstance(training, SteerTraining) or training.search < 1 or rule is None:
-        raise ValueError("RUN requires an agent trained with --action steer --search 1")
+    if (
+        not isinstance(training, SteerTraining)
+        or training.first_phase < training.total_timesteps
+        or rule is None
+    ):
+        raise ValueError("RUN requires an agent trained with --action steer --algorithm search")
     several = {"workloads": [workload, *training.extra_workloads]}
     return {
         "command": command(training, workload, scenario.run_time_predictor),
@@ -68,7 +72,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run", type=Path, help="folder of train_agent.py --search 1")
+    parser.add_argument("run", type=Path, help="folder of train_agent.py --algorithm search")
     parser.add_argument("--workload", help="name of the file; required for a custom scenario")
     parser.add_argument("--out", type=Path, default=baselines.CONSTANTS, help="folder to write to")
     chosen = parser.parse_args(args)

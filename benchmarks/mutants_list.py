@@ -365,8 +365,8 @@ MUTANTS = (
         ("the longest twentieth is rounded down", "math.ceil(0.05", "math.floor(0.05"),
     ),
     *in_file(
-        "evaluation/lower_bound.py",
-        "evaluation/test_lower_bound",
+        "simulator/relaxations.py",
+        "simulator/test_lower_bound",
         ("a bound above the best schedule", "- submit_s + least_s / 2", "- submit_s + least_s"),
         ("a bound without start-up", "return float(startup_s.mean()) + best", "return best"),
         ("moments of serving the least remaining work", "by_remaining=False)", "by_remaining=True)"),
@@ -608,7 +608,7 @@ MUTANTS = (
         ),
     ),
     *in_file(
-        "evaluation/lower_bound.py",
+        "simulator/relaxations.py",
         "simulator/test_warm_starts",
         (
             "the bound is of all jobs",

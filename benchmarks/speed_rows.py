@@ -21,9 +21,10 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, JOB_TIERS
+from gpu_cluster_gym.simulator.kernel.moves import beliefs
 from gpu_cluster_gym.simulator.kernel.union import decide
 from gpu_cluster_gym.simulator.policy import Ranking
-from gpu_cluster_gym.simulator.rule_policy import Rollouts, Rule, memory_of
+from gpu_cluster_gym.simulator.rule_policy import Rule, memory_of
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
 
 # Rankings on full traces
@@ -275,6 +276,33 @@ for _policy in POLICIES:
 policy_row("union", "mixed", UNION_TARGET_S)
 policy_row("union", "philly_backlog", None)
 policy_row("union", TRACE, None)
+
+
+class Rollouts:
+    """Buffers to continue a rule from copies of any state; reusable."""
+
+    def __init__(self, states: np.ndarray, memory: np.ndarray, jobs: np.ndarray) -> None:
+        """Allocate a record, a memory and jobs like these."""
+        self.states, self.memory = states[:1].copy(), memory[:1].copy()
+        self.jobs = jobs.copy()
+
+    def copy(self, states: np.ndarray, e: int, memory: np.ndarray, k: int, jobs: np.ndarray) -> None:
+        """Copy record e, memory k and the jobs."""
+        self.states[0], self.memory[0] = states[e], memory[k]
+        self.jobs[:] = jobs
+
+    def sample_belief(self, seed: int) -> None:
+        """Replace all unobservable values by a sampled belief (`kernel.moves.beliefs`), without further arrivals."""
+        beliefs.sample(self.states, 0, self.memory, 0, self.jobs, seed)
+
+    def run(self, until_s: float = np.inf) -> float:
+        """Continue the rule to a time on the episode's clock, or to the end; return the job-seconds from here.
+
+        Nothing more is done at the current instant: ask the rule before copying to begin with its own actions.
+        """
+        spent = float(self.states["present_seconds"][0])
+        decide.run_until(self.states, 0, self.memory, 0, self.jobs, until_s)
+        return float(self.states["present_seconds"][0]) - spent
 
 
 @row("rollout_on_mixed", unit="s", target=ROLLOUT_TARGET_S)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from docs.pages.fill import filled
 from gpu_cluster_gym import baselines
@@ -26,8 +27,7 @@ from gpu_cluster_gym.evaluation import table_notes
 from gpu_cluster_gym.evaluation.comparison import ESTIMATOR, compare
 from gpu_cluster_gym.evaluation.each import each, in_order
 from gpu_cluster_gym.evaluation.metrics import summarise
-from gpu_cluster_gym.evaluation.plot.figures import ratio_dots
-from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, save, style
+from gpu_cluster_gym.evaluation.plot.style import BLUE, GREY, IN_PRINT, INCHES, RED, save, style
 from gpu_cluster_gym.evaluation.runner import run_window
 from gpu_cluster_gym.workloads import Workload, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
@@ -57,6 +57,7 @@ AGENT = "ppo"
 PICTURE = "policies"
 DEFAULT = "default settings"
 OFF = "lever off"
+RATIO_ROW = 0.19  # inches, in the picture
 NUMBERS = ("mean_jct_s", "mean_wait_s", "max_wait_s")
 NOT_RUN = "\N{EN DASH}"
 
@@ -311,7 +312,7 @@ def notes(cells: Sequence[Cell], command: str) -> list[str]:
     earlier = any(baselines.tuned(name).earlier for name in count if baselines.searched(name))
     lines = [
         f"Made by `{command}`. Mean JCT / {REFERENCE}'s: {ESTIMATOR}; the best is in bold. The median half-width is "
-        f"that of a column's 95 % intervals. An oracle uses true run times. {table_notes.YARDSTICK} "
+        f"that of a column's 95 % intervals. An oracle uses true run times. fifo {table_notes.YARDSTICKS['greedy']}. "
         f"Test windows (seed 0): {grouped(count)}.{narrow}",
         "",
         f"The second figure of a cell is with settings that `{SEARCH}` found on training windows; = means that none "
@@ -441,6 +442,41 @@ def draw(root: Path) -> None:
         with style(IN_PRINT):
             figure = ratio_dots(table, DRAWN_ROWS, columns, marked=AGENT)
             save(figure, root / "docs" / "images", PICTURE, ("png",))
+
+
+def ratio_dots(
+    table: pd.DataFrame, policies: Sequence[str], workloads: Sequence[str], *, marked: str
+) -> Figure:
+    """Draw mean JCT ratios of policies, from top to bottom, with their intervals, a panel per workload.
+
+    table: columns workload, policy, ratio, low and high, as in docs/results.csv; a missing row is left empty.
+    marked: policy in a different colour.
+    """
+    figure = Figure(
+        figsize=(INCHES["page"], 0.75 + RATIO_ROW * len(policies)), layout="constrained", facecolor="white"
+    )
+    drawn = table["policy"].isin(policies) & table["workload"].isin(workloads)
+    highest = 1.05 * float(table.loc[drawn, "high"].max())
+    for place, workload in enumerate(workloads):
+        axes = figure.add_subplot(1, len(workloads), place + 1)
+        own = table[table["workload"] == workload].set_index("policy").reindex(list(policies))
+        for row, (policy, found) in enumerate(own.iterrows()):
+            colour = RED if policy == marked else BLUE
+            axes.axhline(row, color="#e4e4e4", linewidth=0.5, zorder=0)
+            axes.hlines(row, found["low"], found["high"], colour, linewidth=1.4)
+            axes.plot(found["ratio"], row, "o", color=colour, markersize=4)
+        axes.axvline(1, color=GREY, linewidth=0.8, zorder=0)
+        axes.set_ylim(len(own) - 0.5, -0.5)
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlim(0, highest)
+        axes.set_title(workload)
+        axes.set_yticks(range(len(policies)), policies if place == 0 else [])
+    figure.supxlabel(
+        "Mean job completion time / FIFO's, with 95 % interval over held-out windows", fontsize=8
+    )
+    return figure
 
 
 if __name__ == "__main__":

@@ -3,23 +3,29 @@
 Every policy of `baselines/` with a `GRID` is tried on training windows of each workload, with equal budgets of
 simulated events; validation windows select among the best. Test windows are not used. Results are written to
 `baselines/tuned/`, one file per workload, where `python evaluate.py --policy tuned` reads them.
+
+An event is an instant that a simulation handles, so that searches and learning can be given the same budget.
 """
 
 import argparse
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.evaluation import run_folder, search
-from gpu_cluster_gym.simulator.policy import Policy
-from gpu_cluster_gym.traces import VERSION
-from gpu_cluster_gym.workloads import MAX_CANDIDATES, Workload, accepted, named, windows
+from gpu_cluster_gym.evaluation import run_folder
+from gpu_cluster_gym.evaluation.each import each, in_order
+from gpu_cluster_gym.simulator.episode import run
+from gpu_cluster_gym.simulator.policy import Policy, Ranking
+from gpu_cluster_gym.traces import VERSION, stream
+from gpu_cluster_gym.workloads import MAX_CANDIDATES, Split, Workload, accepted, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
 
 COMMAND = "python -m benchmarks.tune"
@@ -27,6 +33,160 @@ FOLDER = Path(baselines.__file__).parent / "tuned"
 BUDGET = 100_000  # simulated events
 RUNS = 12  # runs of FIFO on all training windows within the budget, which sets the number of windows
 MIN_WINDOWS, MAX_WINDOWS = 2, 40
+REFERENCE = Ranking("submit")
+ROUNDS = 3  # rounds of a search, with equal shares of the budget
+GROWTH = 4  # factor of the number of windows between rounds
+FINALISTS = 5  # settings that are validated, in addition to the default ones
+
+Settings = dict[str, Any]
+Grid = Mapping[str, Sequence[Any]]
+Make = Callable[..., Policy]
+"""Returns a new policy; keywords are settings."""
+
+
+class Tried(NamedTuple):
+    """Settings, their ratio of mean JCT to FIFO's in each window so far, and the events simulated for that."""
+
+    settings: Settings
+    ratios: tuple[float, ...] = ()
+    events: int = 0
+
+    @property
+    def score(self) -> float:
+        """The mean of the ratios."""
+        return sum(self.ratios) / len(self.ratios)
+
+
+class Outcome(NamedTuple):
+    """The best settings of a search, all settings tried, in order, and those validated.
+
+    `training` and `validation` start with the default settings, an empty dict.
+    """
+
+    best: Settings
+    training: list[Tried]
+    validation: list[Tried]
+
+    @property
+    def events(self) -> int:
+        """Events simulated on training windows, which the budget limits."""
+        return sum(each.events for each in self.training)
+
+
+def search(
+    make: Make,
+    grid: Grid,
+    training: Sequence[Workload],
+    validation: Sequence[Workload],
+    *,
+    budget: int,
+    seed: int = 0,
+    processes: int = 1,
+) -> Outcome:
+    """Try the default settings and those of the grid within a budget of events.
+
+    make, grid: the policy and its settings.
+    training, validation: windows; validation selects among the default and the best after the last round of `race`.
+    budget: events on training windows.
+    seed: of the order of the settings.
+    processes: processors; results do not depend on it.
+    Raise ValueError for windows of other splits, or a budget too small for the default settings.
+    """
+    check_split(training, "train")
+    check_split(validation, "validation")
+    default, *others = race(Course(make, training, processes), grid, budget, seed)
+    whole = [tried for tried in others if len(tried.ratios) == len(training)]
+    few = sorted(whole, key=lambda tried: tried.score)[:FINALISTS]
+    course = Course(make, validation, processes)
+    validated = [course.run(Tried(tried.settings), len(validation)) for tried in (default, *few)]
+    best = min(validated, key=lambda each: each.score)
+    return Outcome(best.settings, [default, *others], validated)
+
+
+class Course:
+    """Windows, in order, on which policies are compared with FIFO."""
+
+    def __init__(self, make: Make, workloads: Sequence[Workload], processes: int) -> None:
+        """Run FIFO on all windows."""
+        self.make, self.workloads, self._processes = make, workloads, processes
+        self._usual = fifo(workloads, processes)
+
+    def run(self, each: Tried, count: int) -> Tried:
+        """Return the settings with their results on the first `count` windows; earlier results are kept."""
+        done = len(each.ratios)
+        jct, events = simulate(self.make, each.settings, self.workloads[done:count], self._processes)
+        ratios = (jct / self._usual[done:count]).tolist()
+        return Tried(each.settings, (*each.ratios, *ratios), each.events + int(events.sum()))
+
+
+def race(course: Course, grid: Grid, budget: int, seed: int) -> list[Tried]:
+    """Return all settings tried, with their results, the default first; it is run on all windows.
+
+    Successive halving (Jamieson and Talwalkar, AISTATS 2016): the settings of the grid, in random order, are run on the
+    first few windows, the best of them on more, then on all. A round ends where the next settings would exceed its
+    share of the remaining budget. The race ends where no setting changes the results of the first round.
+    """
+    count = len(course.workloads)
+    default = course.run(Tried({}), count)
+    if (left := budget - default.events) < 0:
+        raise ValueError(f"budget {budget:,}: expected at least the {default.events:,} events of one run")
+    usual = course.make()
+    others = [Tried(each) for each in candidates(grid, seed) if each and course.make(**each) != usual]
+    tried: list[Tried] = []
+    for later in reversed(range(ROUNDS)):
+        windows, share = math.ceil(count / GROWTH**later), left // (later + 1)
+        done = list(within(share, others, (course.run(each, windows) for each in others)))
+        left -= sum(after.events - before.events for before, after in zip(others, done, strict=False))
+        passed = {str(each.settings): each for each in done}
+        tried = [passed.get(str(each.settings), each) for each in tried] or done
+        if all(each.ratios == default.ratios[:windows] for each in done):
+            break
+        others = sorted(done, key=lambda each: each.score)
+    return [default, *tried]
+
+
+def within(budget: int, before: Sequence[Tried], found: Iterator[Tried]) -> Iterator[Tried]:
+    """Yield results while their additional events stay within the budget."""
+    for old, new in zip(before, found, strict=True):
+        budget -= new.events - old.events
+        if budget < 0:
+            return
+        yield new
+
+
+def check_split(workloads: Sequence[Workload], split: Split) -> None:
+    """Raise ValueError for windows of another split."""
+    if wrong := [load.window for load in workloads if load.window.split != split]:
+        raise ValueError(f"window {wrong[0]}: a search expects windows of the {split} split")
+
+
+def candidates(grid: Grid, seed: int) -> Iterator[Settings]:
+    """Yield the default settings, an empty dict, then every combination of the grid in random order."""
+    yield {}
+    sizes = [len(values) for values in grid.values()]
+    for number in stream(seed, "settings").permutation(math.prod(sizes)).tolist() if sizes else ():
+        places = np.unravel_index(number, sizes)
+        yield {name: values[place] for (name, values), place in zip(grid.items(), places, strict=True)}
+
+
+def fifo(workloads: Sequence[Workload], processes: int) -> np.ndarray:
+    """Return FIFO's mean JCT in each window."""
+    return simulate(lambda: REFERENCE, {}, workloads, processes)[0]
+
+
+def simulate(
+    make: Make, settings: Settings, workloads: Sequence[Workload], processes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean JCT and the events of each window under new policies with these settings."""
+    tasks = [partial(counted, make, settings, load) for load in workloads]
+    jct, events = np.array([*in_order(each(tasks, processes))], float).reshape(-1, 2).T
+    return jct, events.astype(int)
+
+
+def counted(make: Make, settings: Settings, workload: Workload, *, oracle: bool = False) -> tuple[float, int]:
+    """Return the mean JCT of a window under a new policy with these settings, and the events it took."""
+    episode = run(make(**settings), workload.episode(), oracle=oracle)
+    return float(workload.results(episode)["jct_s"].mean()), int(episode.state.instant)
 
 
 class Sample(NamedTuple):
@@ -42,7 +202,7 @@ def sample(workload: str, budget: int, seed: int) -> Sample:
     training: list[Workload] = []
     events = 0
     for load in islice(accepted(scenario, "train", most=MAX_WINDOWS * MAX_CANDIDATES), MAX_WINDOWS):
-        events += search.counted(partial(made, search.REFERENCE), {}, load)[1]
+        events += counted(partial(made, REFERENCE), {}, load)[1]
         if events > budget // RUNS and len(training) >= MIN_WINDOWS:
             break
         training.append(load)
@@ -58,7 +218,7 @@ def tune(name: str, sampled: Sample, budget: int, seed: int, processes: int) -> 
     """Search the grid of a policy and return its entry of the file."""
     grid = baselines.grid(name)
     make = partial(made, baselines.load(name))
-    found = search.search(make, grid, *sampled, budget=budget, seed=seed, processes=processes)
+    found = search(make, grid, *sampled, budget=budget, seed=seed, processes=processes)
     training, validation = (
         next(trial for trial in trials if trial.settings == found.best)
         for trials in (found.training, found.validation)

@@ -1,6 +1,5 @@
 """Rendering of the cluster: as text, as an image of nodes and GPUs by job, or as that image in a window."""
 
-import itertools
 import os
 import sys
 from functools import cache
@@ -28,8 +27,10 @@ METADATA = {
 """Metadata for Gymnasium; without a display, `human` is left out."""
 
 LOADING, PAUSING = "#3a3a3a", "#d55e00"
-MAX_COLOURS = 4096
+MAX_COLOURS = 512
 """Number of different colours of jobs; beyond it they repeat."""
+GOLDEN_ANGLE = 0.381966
+"""Share of a turn; any number of hues in a row lie far apart."""
 UNLIKE = 0.3
 """Minimum distance, in red, green and blue from 0 to 1, of a job's colour from that of pausing."""
 
@@ -47,6 +48,7 @@ _MARGINS = {
     "bottom": 0.09,
     "hspace": 0.2,
 }
+_SATURATION, _VALUE = (0.55, 0.65, 0.35), (0.9, 0.8, 0.95)  # of the three levels of colours
 _MOST_LINES = 64  # maximum number of rows with lines between them
 
 
@@ -186,60 +188,25 @@ def _figure(*, shows: bool) -> "Figure":
     return figure
 
 
-def job_colours(count: int) -> list[str]:
-    """Return a colour for each of `count` jobs, as hexadecimal text, that differ most between neighbours.
+@cache
+def job_colours() -> list[str]:
+    """Return `MAX_COLOURS` colours of jobs as hexadecimal text, neighbours differing most.
 
-    Hues are a golden angle apart in OKLCH (Ottosson 2020), at three levels of lightness that show on light and dark;
-    colours like that of pausing are left out.
+    Hues are a golden angle apart, at three levels that show on light and dark; colours like that of pausing are left
+    out.
     """
-    drawn = (
-        _srgb(_LIGHTNESS[number % 3], _CHROMA[number % 3], _GOLDEN_ANGLE * number + 240)
-        for number in itertools.count()
-    )
-    pausing = _rgb([PAUSING])[0].astype(float)
-    unlike = (each for each in drawn if np.linalg.norm(_rgb([each])[0] - pausing) > 255 * UNLIKE)
-    return list(itertools.islice(unlike, count))
+    from matplotlib.colors import hsv_to_rgb, to_hex, to_rgb
 
-
-_GOLDEN_ANGLE = 137.507764  # degrees; any number of hues in a row lie far apart
-_LIGHTNESS, _CHROMA = (0.74, 0.62, 0.83), (0.13, 0.15, 0.10)
-
-
-def _srgb(lightness: float, chroma: float, hue: float) -> str:
-    """Return a colour of OKLCH as hexadecimal sRGB; chroma is reduced until it is inside sRGB."""
-    a, b = np.cos(np.radians(hue)), np.sin(np.radians(hue))
-    while True:
-        cone = lightness + chroma * _OKLAB_TO_CONES @ (a, b)
-        linear = _OKLAB_TO_LINEAR @ cone**3
-        if chroma < 0.01 or (linear.min() >= 0 and linear.max() <= 1):
-            break
-        chroma *= 0.95
-    light = linear.clip(0, 1)
-    encoded = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
-    return "#" + "".join(f"{round(255 * each):02x}" for each in encoded.tolist())
-
-
-_OKLAB_TO_CONES = np.array(
-    [[0.3963377774, 0.2158037573], [-0.1055613458, -0.0638541728], [-0.0894841775, -1.2914855480]]
-)
-_OKLAB_TO_LINEAR = np.array(
-    [
-        [4.0767416621, -3.3077115913, 0.2309699292],
-        [-1.2684380046, 2.6097574011, -0.3413193965],
-        [-0.0041960863, -0.7034186147, 1.7076147010],
-    ]
-)
+    number = np.arange(2 * MAX_COLOURS)
+    hue, level = (number * GOLDEN_ANGLE + 0.6) % 1, number % 3
+    drawn = hsv_to_rgb(np.column_stack([hue, np.take(_SATURATION, level), np.take(_VALUE, level)]))
+    unlike = np.linalg.norm(drawn - to_rgb(PAUSING), axis=1) > UNLIKE
+    return [to_hex(each) for each in drawn[unlike][:MAX_COLOURS]]
 
 
 def _colour(job: int) -> str:
     """Return the colour of a job, the same in all images of a window."""
-    number = job % MAX_COLOURS
-    return _palette(1 << number.bit_length())[number]
-
-
-@cache
-def _palette(count: int) -> list[str]:
-    return job_colours(count)
+    return job_colours()[job % MAX_COLOURS]
 
 
 def _rgb(colours: list[str]) -> np.ndarray:

@@ -165,7 +165,12 @@ def _limits(ratios: NDArray[np.float64], seed: int) -> tuple[float, float]:
     # two matrix products give the means of all resamples without copying the table.
     rows, columns = _draws(ratios.shape, seed)
     means = ((rows @ ratios) * columns).sum(axis=1) / ratios.size
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return percentile_limits(means)
+
+
+def percentile_limits(resampled: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the limits of the percentile bootstrap, given a statistic of each resample."""
+    low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)
 
 

@@ -26,7 +26,7 @@ from gpu_cluster_gym.simulator.policy import (
     Start,
     Throttle,
 )
-from gpu_cluster_gym.traces import Snapshot, columns_given, load, snapshot
+from gpu_cluster_gym.traces import Snapshot, columns_given, finished, snapshot
 from gpu_cluster_gym.traces import asking as asking_policies
 from gpu_cluster_gym.workloads import Present, Scenario, present
 
@@ -219,14 +219,9 @@ def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Po
         )
     columns = columns_given(chosen.columns)
     found = snapshot(chosen.file, chosen.trace, columns=columns, time_zone=chosen.time_zone, at=chosen.at)
-    history = None
     if chosen.history:
-        history = load(None, chosen.history, seed=0, time_zone=chosen.time_zone)
-        on_gpus = (history["num_gpus"] > 0).to_numpy(bool)
-        notes = [f"run times from {Path(chosen.history).name}"]
-        if left := int((~on_gpus).sum()):
-            notes.append(f"jobs of the history without GPUs left out: {left:,}")
-        history = history[on_gpus].reset_index(drop=True)
+        history, notes = finished(chosen.history, time_zone=chosen.time_zone)
+        notes = [f"run times from {Path(chosen.history).name}", *notes]
         found = replace(found, history=history, notes=(*found.notes, *notes))
     scenario = Scenario(cluster=chosen.cluster, physics="estimates", placement=chosen.placement)
     return found, present(found, scenario), partial(baselines.make, policy)

@@ -54,9 +54,21 @@ def work(args: Sequence[str]) -> None:
     out = table.console(sys.stdout)
     out.print(*description(jobs, Path(chosen.file).name), sep="\n", markup=False, highlight=False)
     if chosen.plot:
-        from gpu_cluster_gym.evaluation.plot.logs import draw
+        draw(jobs, chosen.plot)
+        out.print(f"Figure: {chosen.plot}", highlight=False)
 
-        out.print(f"Figure: {draw(jobs, load_over_time(jobs), Path(chosen.plot))}", highlight=False)
+
+def draw(jobs: pd.DataFrame, file: str) -> None:
+    """Draw a log; ValueError for an unknown type of file, or a file that cannot be written."""
+    from gpu_cluster_gym.evaluation.plot import figures
+    from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, style
+
+    with style(IN_PRINT):
+        figure = figures.log(jobs, load_over_time(jobs))
+        try:
+            figure.savefig(file, dpi=200)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"--plot {file}: {error}") from None
 
 
 def parser() -> argparse.ArgumentParser:

@@ -56,6 +56,8 @@ LOG_OFFSET_S = 60.0
 """Offset added to a wait before its logarithm is taken."""
 MIN_HALF_WIDTH, MIN_FACTOR = 0.05, 0.2
 """Lower bounds of the half-width of an interval, on that logarithm, and of the factor by which it is stretched."""
+LEVELS = (0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
+"""Quantiles of past errors that are tried for the factor."""
 MAX_FACTOR = 10.0
 """Largest factor; beyond it the log's scheduler is too far from the simulated one, and stretching does not help."""
 FIRST_DATE_S = 1e9
@@ -339,24 +341,40 @@ class Calibration(NamedTuple):
 
 
 def calibrated(found: Sequence[PastForecast]) -> Calibration:
-    """Return the factors with which 5 % of the past waits lie below their intervals, and 5 % above.
+    """Return the factors with which 5 % of the waits at another time lie below their intervals, and 5 % above.
 
     Past times have equal weight, and so do the jobs of a past time.
     """
-    share = np.concatenate([np.full(len(each.actual_s), 1 / len(each.actual_s)) for each in found])
-    low, middle, high, was = (
-        np.log(np.concatenate(each) + LOG_OFFSET_S)
-        for each in zip(*(each[:4] for each in found), strict=True)
-    )
-    below = (middle - was) / np.maximum(middle - low, MIN_HALF_WIDTH)
-    above = (was - middle) / np.maximum(high - middle, MIN_HALF_WIDTH)
-    coverage = float(np.average((below <= 1) & (above <= 1), weights=share))
-    down, up = (max(_quantile(each, share, QUANTILES[-1]), MIN_FACTOR) for each in (below, above))
-    return Calibration(down, up, len(found), len(share), coverage)
+    below, above = [], []
+    for each in found:
+        low, middle, high, was = (np.log(time_s + LOG_OFFSET_S) for time_s in each[:4])
+        below.append((middle - was) / np.maximum(middle - low, MIN_HALF_WIDTH))
+        above.append((was - middle) / np.maximum(high - middle, MIN_HALF_WIDTH))
+    inside = [((a <= 1) & (b <= 1)).mean() for a, b in zip(below, above, strict=True)]
+    jobs = sum(map(len, below))
+    return Calibration(factor(below), factor(above), len(found), jobs, float(np.mean(inside)))
 
 
-def _quantile(values: Floats, weights: Floats, level: float) -> float:
-    """Return a weighted quantile: the smallest value up to which the weights sum to this level of their total."""
+def factor(needed: Sequence[Floats]) -> float:
+    """Return the factor of one half of the intervals. needed: by past time, the factor that each job would have needed.
+
+    Jobs that queue at the same time have similar errors, so that the 95 % quantile of a few past times is too small for
+    another time. The quantile is raised until factors from all past times but one suffice for 95 % of the jobs of that
+    one, in the mean over past times (leave-one-out cross-validation).
+    """
+    places = range(len(needed))
+    for level in LEVELS:
+        others = ([*needed[:k], *needed[k + 1 :]] for k in places)
+        missed = [(needed[k] > _quantile(each, level)).mean() for k, each in zip(places, others, strict=True)]
+        if np.mean(missed) <= 1 - QUANTILES[-1]:
+            break
+    return max(_quantile(needed, level), MIN_FACTOR)
+
+
+def _quantile(groups: Sequence[Floats], level: float) -> float:
+    """Return a quantile of groups with equal weights: the least value up to which the weights sum to this level."""
+    values = np.concatenate(groups)
+    weights = np.concatenate([np.full(len(each), 1 / len(each)) for each in groups])
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
     return float(values[order][min(int(np.searchsorted(total, level * total[-1])), len(order) - 1)])

@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.envs.floors import FLOORS
-from gpu_cluster_gym.envs.render import MAX_COLOURS, job_colours
+from gpu_cluster_gym.envs.render import job_colours
 from gpu_cluster_gym.evaluation import replay, table
-from gpu_cluster_gym.evaluation.comparison import compare
 from gpu_cluster_gym.evaluation.metrics import pool
 from gpu_cluster_gym.evaluation.plot import run_tables, style
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, read
@@ -102,7 +101,7 @@ def finding(run: Run) -> Finding:
     best = min(candidates, key=lambda name: run.ratios[name].ratio)
     each = run.ratios[best]
     percent = round(100 * abs(1 - each.ratio))
-    if percent == 0 or (count > 1 and each.low <= 1 <= each.high):
+    if percent == 0 or each.low <= 1 <= each.high:
         title = f"{best}: mean JCT not clearly different from {reference}'s"
     else:
         title = f"{best}: mean JCT {percent} % {'below' if each.ratio < 1 else 'above'} {reference}'s"
@@ -120,7 +119,7 @@ def _verdict(found: Finding, run: Run) -> str:
         return ""
     each, means = run.ratios[found.policy], run.summary["mean_over_windows"]
     several = len(run.windows) > 1
-    interval = f"<span>95 % interval {each.low:.3f} to {each.high:.3f}</span>" if several else ""
+    interval = f"<span>95 % interval {each.low:.3f} to {each.high:.3f}</span>" if run.has_intervals else ""
     of_means = means[found.policy]["mean_jct_s"] / means[run.reference]["mean_jct_s"]
     more = f"mean of the ratios of {len(run.windows)} windows; ratio of the means {of_means:.3f}"
     return (
@@ -173,13 +172,12 @@ def _data(run: Run, found: Finding, windows: Sequence[int]) -> dict[str, Any]:
     }
     if windows:
         node_gpus = run.node_gpus
-        largest = max(len(each.groupby(["window", "job_id"])) for each in run.segments.values())
         other = next((name for name in run.segments if name != run.reference), run.reference)
         data |= {
             "gpus": len(run.node_of_gpu),
             "nodes": node_gpus,
             "nodeFirst": np.cumsum([0, *node_gpus[:-1]]).tolist(),
-            "jobColours": job_colours(min(largest, MAX_COLOURS)),
+            "jobColours": job_colours(),
             "recorded": [*run.segments],
             "pair": [
                 run.reference,
@@ -196,7 +194,8 @@ def _ratio_note(run: Run) -> str:
     if len(run.policies) < 2:
         return ""
     if len(run.windows) == 1:
-        return f"Mean JCT / {run.reference}'s in one window, without interval; below 1 is shorter."
+        interval = "with 95 % interval over blocks of time" if run.has_intervals else "without interval"
+        return f"Mean JCT / {run.reference}'s in one window, {interval}; below 1 is shorter."
     return (
         f"Mean JCT / {run.reference}'s: mean of the ratios of {len(run.windows)} windows, with 95 % interval over "
         "windows; below 1 is shorter."
@@ -205,7 +204,7 @@ def _ratio_note(run: Run) -> str:
 
 def _ratio(policy: str, run: Run) -> dict[str, Any]:
     each = run.ratios[policy]
-    known = len(run.windows) > 1 and policy != run.reference
+    known = run.has_intervals and policy != run.reference
     limits = (
         {"low": round(each.low, 6), "high": round(each.high, 6)} if known else {"low": None, "high": None}
     )
@@ -303,7 +302,7 @@ def _table(run: Run) -> str:
     """Return the comparison table as HTML: below the rule, the oracles and the lower bound."""
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
     metrics = table.metrics_shown(summaries, wide=True)
-    several = len(run.windows) > 1
+    several = run.has_intervals
     mean, *further = (_one_line(heading) for heading, _ in metrics.values())
     headings = ["policy", mean, *[f"mean JCT / {run.reference}'s", "95 % interval"][: 1 + several], *further]
     rows = []
@@ -311,7 +310,7 @@ def _table(run: Run) -> str:
     others = [name for name in summaries if name not in oracles]
     for name in (*others, *oracles):
         each = summaries[name]
-        found = compare(each, summaries[run.reference])
+        found = run.ratios[name]
         interval = "" if name == run.reference else f"{found.low:.3f}-{found.high:.3f}"
         mean, *further = table.metric_texts(pool(each), metrics)
         rows.append([name, mean, *[f"{found.ratio:.3f}", interval][: 1 + several], *further])

@@ -7,7 +7,6 @@ executed, and is either complete or absent, since it is renamed into place after
 import hashlib
 import io
 import json
-import os
 import shutil
 import sys
 import zipfile
@@ -19,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.evaluation import provenance, run_folder
-from gpu_cluster_gym.evaluation.run_folder import JOURNAL_HEADER
+from gpu_cluster_gym.evaluation.run_folder import JOURNAL_HEADER, write_atomically
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
@@ -62,8 +61,10 @@ class Journal(NamedTuple):
         arrays[ABOUT] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         packed = io.BytesIO()
         np.savez(packed, allow_pickle=False, **arrays)
+        file = self.file(policy, window)
         try:
-            commit(self.file(policy, window), packed.getvalue())
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, packed.getvalue())
         except OSError as error:
             raise RuntimeError(f"its results could not be written: {error.strerror or error}") from error
 
@@ -99,27 +100,6 @@ def _column(arrays: Any, key: str, about: Mapping[str, Any]) -> pd.Series:
 def _distinct(name: str) -> str:
     """Return a file name for any name, different for different names also where case is ignored."""
     return f"{run_folder.folder_name(name)[:60]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-
-
-def commit(file: Path, content: bytes) -> None:
-    """Write a file that is complete or absent whatever happens, also after a power failure."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with partial.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(file)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # the rename itself is on the disk once the folder is
-        folder = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def begin(

@@ -30,12 +30,6 @@ def packed(content: Mapping[str, Any]) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
 
 
-def unpacked(text: str) -> dict[str, Any]:
-    """Return the object that `packed` has packed."""
-    content: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
-    return content
-
-
 def replayed(run: Run) -> list[int]:
     """Return the windows that a page can replay: the first ones, up to `MAX_SEGMENTS` segments of all policies."""
     if not run.recorded:

@@ -216,13 +216,27 @@ def folder_name(policy: str) -> str:
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write JSON atomically; non-finite numbers become null."""
+    write_atomically(file, (json.dumps(_plain(content), indent=2, allow_nan=False) + "\n").encode())
+
+
+def write_atomically(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all, whatever happens, also after a power failure."""
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        partial.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        with partial.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
         partial.replace(file)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+    if os.name == "posix":  # the rename itself is on the disk once the folder is
+        folder = os.open(file.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _plain(content: Any) -> Any:

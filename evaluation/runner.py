@@ -14,10 +14,10 @@ import pandas as pd
 from gpu_cluster_gym.evaluation.comparison import compare, paired_ratios
 from gpu_cluster_gym.evaluation.each import DIED, LostError, each
 from gpu_cluster_gym.evaluation.journal import Journal
-from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
 from gpu_cluster_gym.evaluation.metrics import OWNERS, pool, summarise
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.simulator.relaxations import gap_closed, lower_bound
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
@@ -231,16 +231,25 @@ def below_bound(summary: pd.DataFrame, bounds: pd.DataFrame) -> str:
     )
 
 
-def document(summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str) -> dict[str, Any]:
-    """Return the content of summary.json: means over windows, ratios to the reference, and every window's numbers."""
+def document(
+    summaries: Mapping[str, pd.DataFrame],
+    bounds: pd.DataFrame,
+    reference: str,
+    intervals: Mapping[str, tuple[float, float]] | None = None,
+) -> dict[str, Any]:
+    """Return the content of summary.json: means over windows, ratios to the reference, and every window's numbers.
+
+    intervals: of the ratios in a full trace, by policy.
+    """
+    ratios = {name: compare(each, summaries[reference])._asdict() for name, each in summaries.items()}
+    for name, (low, high) in (intervals or {}).items():
+        ratios[name] |= {"low": low, "high": high}
     return {
         "reference": reference,
         "lower_bound_mean_jct_s": float(pool(bounds)["mean_jct_s"]),
         "gap_closed": gaps_closed(summaries, bounds, reference),
         "mean_over_windows": {name: pool(each).to_dict() for name, each in summaries.items()},
-        "mean_jct_ratio": {
-            name: compare(each, summaries[reference])._asdict() for name, each in summaries.items()
-        },
+        "mean_jct_ratio": ratios,
         "by_window": {name: each.to_dict("records") for name, each in summaries.items()},
     }
 

@@ -101,13 +101,19 @@ class ResultTable(NamedTuple):
 
 
 def table(
-    summaries: Mapping[str, pd.DataFrame], bounds: pd.DataFrame, reference: str, *, wide: bool = False
+    summaries: Mapping[str, pd.DataFrame],
+    bounds: pd.DataFrame,
+    reference: str,
+    *,
+    wide: bool = False,
+    intervals: Mapping[str, tuple[float, float]] | None = None,
 ) -> ResultTable:
     """Return a row per policy, in the order given; below a rule, the oracles and the lower bound.
 
     summaries: by policy, as `runner.score` returns them. bounds: as `runner.bounds` returns them.
     reference: the policy to whose mean JCT the ratios are taken; a single policy has no ratio column.
     wide: whether all metrics are shown.
+    intervals: of the ratios in a full trace, by policy.
     """
     metrics = metrics_shown(summaries, wide=wide)
     ordered = [name for oracle in (False, True) for name in summaries if is_oracle(name) == oracle]
@@ -120,24 +126,32 @@ def table(
         columns.append(Column(heading, texts, best_of(name, means[:rows_above], texts)))
     if len(summaries) > 1:
         columns[1:1] = ratio_columns(
-            [summaries[name] for name in ordered], bounds, ordered.index(reference), reference
+            {name: summaries[name] for name in ordered}, bounds, reference, intervals or {}
         )
     return ResultTable([Column("policy", (*ordered, BOUND))], columns, rows_above)
 
 
 def ratio_columns(
-    summaries: Sequence[pd.DataFrame], bounds: pd.DataFrame, reference_row: int, reference: str
+    summaries: Mapping[str, pd.DataFrame],
+    bounds: pd.DataFrame,
+    reference: str,
+    intervals: Mapping[str, tuple[float, float]],
 ) -> list[Column]:
-    """Return the column of mean JCT ratios to the reference and, for several windows, that of their intervals."""
+    """Return the column of mean JCT ratios to the reference and, where they are known, that of their intervals."""
     name = f"{reference}'s" if len(reference) <= MAX_HEADING else "reference"  # the legend has the full name
-    ratios = [compare(each, summaries[reference_row]) for each in (*summaries, bounds)]
-    ratio = Column(f"JCT /\n{name}", [f"{each.ratio:.3f}" for each in ratios])
-    if ratios[0].windows == 1:
+    found = {
+        name: compare(each, summaries[reference]) for name, each in (*summaries.items(), (BOUND, bounds))
+    }
+    ratio = Column(f"JCT /\n{name}", [f"{each.ratio:.3f}" for each in found.values()])
+    limits = {name: intervals.get(name, (each.low, each.high)) for name, each in found.items()}
+    if all(math.isnan(low) for low, _ in limits.values()):
         return [ratio]
     texts = [
-        "" if row == reference_row else f"{each.low:.3f}-{each.high:.3f}" for row, each in enumerate(ratios)
+        "" if name == reference or math.isnan(low) else f"{low:.3f}-{high:.3f}"
+        for name, (low, high) in limits.items()
     ]
-    styles = [BETTER if each.high < 1 else WORSE if each.low > 1 else "" for each in ratios[:-1]] + [""]
+    styles = [BETTER if high < 1 else WORSE if low > 1 else "" for low, high in limits.values()]
+    styles[-1] = ""
     return [ratio._replace(styles=styles), Column(INTERVAL, texts, styles=styles)]
 
 

@@ -187,9 +187,6 @@ YARDSTICKS = {
 """What `fifo` does with a job that does not fit, by the scenario's discipline."""
 
 
-YARDSTICK = f"fifo {YARDSTICKS['greedy']}."
-
-
 def yardstick(scenario: Scenario) -> str:
     """Return a sentence on which FIFO `fifo` is under the scenario's discipline."""
     return f"fifo {YARDSTICKS[scenario.discipline]}."
@@ -416,5 +413,10 @@ def trace_notes(workloads: Sequence["Workload"]) -> list[str]:
         ]
         counted += [f"{prefix}{sum(counts):,}"] if sum(counts) else []
     whole = [WHOLE_LOG] if workloads[0].window.split == "all" else []
-    left_out = [workloads[0].cluster.left_out] if workloads[0].cluster.left_out else []
-    return [f"Note: {note}." for note in (*of_trace, *counted, *whole, *left_out)]
+    cluster = workloads[0].cluster
+    of_cluster = [cluster.left_out] if cluster.left_out else []
+    if cluster.without_speed:
+        of_cluster.append(
+            f"the speed of {', '.join(cluster.without_speed)} is not simulated: run times are those of the trace"
+        )
+    return [f"Note: {note}." for note in (*of_trace, *counted, *whole, *of_cluster)]

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import runner
+from gpu_cluster_gym.evaluation.comparison import percentile_limits
 from gpu_cluster_gym.evaluation.describe import duration, gpus_held
+from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS
 from gpu_cluster_gym.simulator import results
 from gpu_cluster_gym.traces import stream
 
@@ -36,7 +38,6 @@ MAX_ERROR = 0.25
 MAX_NAMES = 5
 """Maximum number of partitions that a note names."""
 RESAMPLES = 4_999
-CONFIDENCE = 0.95
 MAX_ABOVE = 0.01
 """Largest share of the log's GPU time beyond the cluster's GPUs, for clocks of different hosts: our choice."""
 MIN_WAIT_S = 1.0
@@ -157,8 +158,7 @@ def effect(policy: pd.DataFrame, own: pd.DataFrame, seed: int = 0) -> Effect:
     drawn = resampled(sums.shape[1], seed)
     ours, theirs = (each[drawn].sum(axis=1) for each in sums)
     changes = ours[theirs > 0] / theirs[theirs > 0] - 1
-    low, high = np.quantile(changes, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Effect(float(sums[0].sum() / sums[1].sum() - 1), float(low), float(high))
+    return Effect(float(sums[0].sum() / sums[1].sum() - 1), *percentile_limits(changes))
 
 
 def interval_of_mean(found: pd.DataFrame, seed: int = 0) -> tuple[float, float, float]:
@@ -167,14 +167,50 @@ def interval_of_mean(found: pd.DataFrame, seed: int = 0) -> tuple[float, float, 
     sums, counts = np.bincount(block, wait_s), np.bincount(block)
     drawn = resampled(len(counts), seed)
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(wait_s.mean()), float(low), float(high)
+    return float(wait_s.mean()), *percentile_limits(means)
+
+
+def ratio_intervals(
+    found: Mapping[str, pd.DataFrame], reference: str, seed: int = 0
+) -> tuple[dict[str, tuple[float, float]], str]:
+    """Return the interval of each policy's mean JCT / the reference's in a full trace, and a sentence about it.
+
+    found: results tables of the same jobs, by policy. A bootstrap as in `effect`; without enough jobs or blocks there
+    are no intervals, and the sentence says so.
+    """
+    submit_s = found[reference]["submit_s"].to_numpy(float)
+    block = blocks(submit_s)
+    count = len(np.unique(block))
+    if len(submit_s) < MIN_JOBS or count < MIN_BLOCKS // 2:
+        return {}, (
+            f"No intervals: {len(submit_s):,} jobs in {count} blocks of time are too few (at least {MIN_JOBS} jobs in "
+            f"{MIN_BLOCKS // 2} blocks are required)."
+        )
+    drawn = resampled(count, seed)
+    sums = {
+        name: np.bincount(block, each["jct_s"].to_numpy(float))[drawn].sum(axis=1)
+        for name, each in found.items()
+    }
+    limits = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    low_high = {name: np.quantile(each / sums[reference], limits).tolist() for name, each in sums.items()}
+    length_s = length_of_block(submit_s)
+    over = f"{count} days" if length_s == DAY else f"{count} blocks of {duration(length_s)}"
+    narrow = f"; they are too narrow below {FULL_WINDOWS}" if count < FULL_WINDOWS else ""
+    return {
+        name: (low, high) for name, (low, high) in low_high.items()
+    }, f"Intervals: over {over} of submissions{narrow}."
+
+
+def length_of_block(submit_s: Floats) -> float:
+    """Return the length of a block, s: a day, or a tenth of the log in one of fewer than ten days."""
+    return min(DAY, float(np.ptp(submit_s)) / MIN_BLOCKS) or 1.0
 
 
 def blocks(submit_s: Floats) -> NDArray[np.int64]:
-    """Return the block of time of each job: a day, or a tenth of the log in one of fewer than ten days."""
-    length = min(DAY, float(np.ptp(submit_s)) / MIN_BLOCKS) or 1.0
-    _, block = np.unique(np.floor((submit_s - submit_s.min()) / length), return_inverse=True)
+    """Return the block of time of each job; see `length_of_block`. The last block includes the end of the log."""
+    passed = (submit_s - submit_s.min()) / length_of_block(submit_s)
+    last = max(np.ceil(round(passed.max(), 6)) - 1, 0)
+    _, block = np.unique(np.minimum(np.floor(passed), last), return_inverse=True)
     return block.astype(np.int64)
 
 

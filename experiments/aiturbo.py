@@ -81,7 +81,6 @@ NO_BORDA, RIGID, NO_CPU, ON_GPUS, ALL, QUEUES = (
     f"aiturbo, {what}"
     for what in ("no Borda", "no elasticity", "no CPU workers", "servers on GPUs", "all resized", "queues")
 )
-PARTS = (NO_BORDA, RIGID, NO_CPU, ON_GPUS, ALL, QUEUES)
 COMPARED = ("fifo", "las", "srtf", OPTIMUS, WRONG_OPTIMUS, TIRESIAS, BASELINE, AITURBO)
 FREE, BURSTY = "free exchange", "arrivals as bursty as Philly's"
 FEW_POLICIES = ("fifo", "srtf", OPTIMUS, TIRESIAS, BASELINE)  # on other workloads

@@ -21,6 +21,8 @@ GPU_MEMORY_GIB = {
     "rtx3090": 24.0,
     "a100": 40.0,
 }  # as in traces/data/hardware.csv
+WITHOUT_SPEED = {"l40s": 48.0, "h100": 80.0, "h200": 141.0}
+"""GPU memory, GiB, of types whose speeds have no public measurement, so that physics `gpu_types` is refused."""
 CORES_PER_GPU = 6  # of the presets: 48 per node of eight
 
 LINKS = {
@@ -37,7 +39,8 @@ Each is fitted to measured clusters of its kind with equal weights; NVLink with 
 
 FIELDS = ("intra_gbs", "inter_gbs", "intra_ms", "inter_ms")  # of a cluster, in the order of LINKS
 
-_TYPES, _LINKS = "|".join(GPU_MEMORY_GIB), "|".join(LINKS)
+MEMORY_GIB = GPU_MEMORY_GIB | WITHOUT_SPEED
+_TYPES, _LINKS = "|".join(MEMORY_GIB), "|".join(LINKS)
 _UNIFORM = re.compile(
     rf"(\d+)x(\d+)(?:-({_TYPES}))?(?:-(\d+(?:\.\d+)?)gb)?(?:-(\d+)c)?(?:-({_LINKS}))?", re.ASCII
 )
@@ -68,9 +71,9 @@ class Cluster:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a node with fewer cores than GPUs, and for unknown GPU types."""
-        if unknown := set(self.types) - set(GPU_MEMORY_GIB):
+        if unknown := set(self.types) - set(MEMORY_GIB):
             raise ValueError(
-                f"cluster {self.name}: unknown GPU type {min(unknown)!r}: expected one of {', '.join(GPU_MEMORY_GIB)}"
+                f"cluster {self.name}: unknown GPU type {min(unknown)!r}: expected one of {', '.join(MEMORY_GIB)}"
             )
         for node, (cores, gpus) in enumerate(zip(self.node_cores, self.node_gpus, strict=True)):
             if cores < gpus:
@@ -82,6 +85,11 @@ class Cluster:
     def types(self) -> tuple[str, ...]:
         """Type of each node's GPUs."""
         return self.node_types or (REFERENCE,) * self.num_nodes
+
+    @property
+    def without_speed(self) -> list[str]:
+        """Types of GPUs without measured speeds, which are simulated as V100s of their own memory."""
+        return sorted(set(self.types) & set(WITHOUT_SPEED))
 
     @property
     def num_nodes(self) -> int:
@@ -120,7 +128,7 @@ def uniform(
     name += "" if links is None else f"-{links}"
     if nodes < 1 or gpus < 1:
         raise ValueError(f"cluster {name}: expected at least 1x1")
-    memory_gib = GPU_MEMORY_GIB[gpu_type or REFERENCE] if memory_gib is None else memory_gib
+    memory_gib = MEMORY_GIB[gpu_type or REFERENCE] if memory_gib is None else memory_gib
     if memory_gib <= 0:
         raise ValueError(f"cluster {name}: expected more than 0 GiB of GPU memory")
     cores = CORES_PER_GPU * gpus if cores is None else cores
@@ -178,7 +186,7 @@ def cluster(name: str) -> Cluster:
     hint = did_you_mean(name, ("philly", *_in_lower_case(name)))
     raise ValueError(
         f"cluster {name!r} is unknown: expected NxG such as 8x8, 1x2-32gb-20c or 4x8+4x8-k80, 'philly', a CSV "
-        f"file of nodes, or the JSON of scontrol show nodes --json{hint}"
+        f"file of nodes, or the JSON of scontrol show nodes --json; GPU types are {', '.join(MEMORY_GIB)}{hint}"
     )
 
 

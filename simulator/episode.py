@@ -310,7 +310,9 @@ def lay_out(
         node_gpus=(cluster.num_gpus,) if pooled else cluster.node_gpus,
         node_memory=(cluster.largest_gpu_gib,) if pooled else cluster.node_gpu_memory_gib,
         node_cores=(sum(cluster.node_cores),) if pooled else cluster.node_cores,
-        node_type=(0,) if pooled else [GPU_TYPES.index(name) for name in cluster.types],
+        node_type=(0,)
+        if pooled
+        else [GPU_TYPES.index(name) if name in GPU_TYPES else 0 for name in cluster.types],
         rows=rows,
         room=room,
         placement=PLACEMENTS.index("first_fit" if pooled else placement),

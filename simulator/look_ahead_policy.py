@@ -23,8 +23,6 @@ from gpu_cluster_gym.simulator.source import source_of
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
-__all__ = ["Labels", "LookAhead", "label"]
-
 
 @dataclass(frozen=True)
 class LookAhead(RunsCompiled):
@@ -118,37 +116,6 @@ class RolloutWorkspace(NamedTuple):
 
     lists: np.ndarray
     buffers: RolloutBuffers
-
-
-class Labels(NamedTuple):
-    """Estimates for each move of a list, the rule's own choice included.
-
-    features: (moves, len(FEATURES)), see `simulator.kernel.moves.move_list.FEATURES`.
-    advantages_s: (moves,), discounted job-seconds gained over the rule's own choice, whose advantage is 0.
-    errors_s: (moves,), standard errors.
-    own: position of the rule's own choice.
-    """
-
-    features: np.ndarray
-    advantages_s: np.ndarray
-    errors_s: np.ndarray
-    own: int
-
-
-def label(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> Labels | None:
-    """Return the estimated advantage of each move at this instant, all in `draws` futures; None if there is no choice.
-
-    The first record and the first memory, of a rule or of this policy, are only read.
-    """
-    states, jobs, memory = states[:1].copy(), jobs.copy(), memory[[0, 0]]
-    lists, buffers = rollout_workspace(states, jobs, memory)
-    if not rollouts.label(states, jobs, lists, buffers, policy.options):
-        return None
-    v, count = lists[0], int(lists[0].num)
-    total, num_futures = v.advantage_sum[:count], v.num_futures[:count]
-    squares = v.advantage_squares[:count] - total**2 / num_futures
-    error = np.sqrt(np.maximum(squares, 0.0) / np.maximum(num_futures - 1, 1) / num_futures)
-    return Labels(v.features[:count].copy(), total / num_futures, error, int(v.own))
 
 
 def rollout_workspace(states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> RolloutWorkspace:

@@ -16,7 +16,6 @@ from gpu_cluster_gym.simulator import measurements
 from gpu_cluster_gym.simulator.compiled_policy import next_listed
 from gpu_cluster_gym.simulator.interrupts import interruptible
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.moves import beliefs
 from gpu_cluster_gym.simulator.kernel.union import decide, steering
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.weights import (
@@ -33,7 +32,7 @@ from gpu_cluster_gym.traces import unknown
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
-__all__ = ["RULE_PARAMETERS", "Offsets", "Rollouts", "Rule", "RuleParameter", "Steered", "memory_of"]
+__all__ = ["RULE_PARAMETERS", "Offsets", "Rule", "RuleParameter", "Steered", "memory_of"]
 
 REACH = 3.0  # change of a weight by an offset of 1, in units of its scale
 LOWEST, HIGHEST = -8.0, 8.0  # bounds of load features; only absurd values are clipped
@@ -84,33 +83,6 @@ def next_move(source: Source) -> Action:
     memory = source.rule_memory
     kind = decide.next_move(source.states, 0, memory, 0, source.jobs)
     return next_listed(memory, kind)
-
-
-class Rollouts:
-    """Buffers to continue a rule from copies of any state; reusable."""
-
-    def __init__(self, states: np.ndarray, memory: np.ndarray, jobs: np.ndarray) -> None:
-        """Allocate a record, a memory and jobs like these."""
-        self.states, self.memory = states[:1].copy(), memory[:1].copy()
-        self.jobs = jobs.copy()
-
-    def copy(self, states: np.ndarray, e: int, memory: np.ndarray, k: int, jobs: np.ndarray) -> None:
-        """Copy record e, memory k and the jobs."""
-        self.states[0], self.memory[0] = states[e], memory[k]
-        self.jobs[:] = jobs
-
-    def sample_belief(self, seed: int) -> None:
-        """Replace all unobservable values by a sampled belief (`kernel.moves.beliefs`), without further arrivals."""
-        beliefs.sample(self.states, 0, self.memory, 0, self.jobs, seed)
-
-    def run(self, until_s: float = np.inf) -> float:
-        """Continue the rule to a time on the episode's clock, or to the end; return the job-seconds from here.
-
-        Nothing more is done at the current instant: ask the rule before copying to begin with its own actions.
-        """
-        spent = float(self.states["present_seconds"][0])
-        decide.run_until(self.states, 0, self.memory, 0, self.jobs, until_s)
-        return float(self.states["present_seconds"][0]) - spent
 
 
 class Offsets:

@@ -153,7 +153,11 @@ class Nodes(Entities):
 
     num_gpus = Column("state", "node_gpus", "GPUs of each node.")
     gpu_memory_gib = Column("state", "node_memory", "Memory of a GPU of each node, GiB.")
-    gpu_type = Column("state", "node_type", "Type of its GPUs, a number of `simulator.vocabulary.GPU_TYPES`.")
+    gpu_type = Column(
+        "state",
+        "node_type",
+        "Type of its GPUs, a number of `simulator.vocabulary.GPU_TYPES`, else 0.",
+    )
     cores = Column("state", "node_cores", "CPU cores of each node.")
     free_gpus = Column("state", "free", "GPUs of each node that are neither held nor reserved.")
     free_cores = Column("state", "free_cores", "Free CPU cores of each node.")

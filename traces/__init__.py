@@ -37,7 +37,7 @@ from gpu_cluster_gym.traces._registry import (
     provider,
     unknown,
 )
-from gpu_cluster_gym.traces._snapshot import Snapshot, cut, snapshot
+from gpu_cluster_gym.traces._snapshot import Snapshot, cut, finished, snapshot
 from gpu_cluster_gym.traces._streams import seed_from, stream
 from gpu_cluster_gym.traces._table import TraceError, check, first
 from gpu_cluster_gym.traces._table import records as csv_records
@@ -68,6 +68,7 @@ __all__ = [
     "did_you_mean",
     "fill",
     "find",
+    "finished",
     "first",
     "load",
     "models",
@@ -113,7 +114,7 @@ def load(
     jobs: number of jobs to generate, or of a file's first jobs to keep
     columns: headings of a table with other ones, such as `job_id="job id",submit_s=submit`
     time_zone: zone of times that have none; None for UTC
-    scale: arrivals per hour of a generator with `rates`, relative to the log's
+    scale: arrivals per hour of a generator that is fitted to a log, relative to the log's
 
     TraceError for a file that cannot be read, ValueError for an unknown name.
     """

@@ -25,17 +25,22 @@ PATIENCE_S = 5.0
 """Seconds between lines of progress."""
 MAX_MEMBERS = 10_000
 PAI = "https://aliopentrace.oss-cn-beijing.aliyuncs.com/v2020GPUTraces"
+GITHUB = "https://raw.githubusercontent.com"
+CLUSTERDATA = f"{GITHUB}/alibaba/clusterdata/7a6c496e4f4b6ce6150be8f881cb051bf2abff42/cluster-trace"
+ACME = f"{GITHUB}/InternLM/AcmeTrace/6d6ac9cd15f3b01151ac6ba00ecddd9156f0dc73/data/job_trace"
 
 
 class Archive(NamedTuple):
-    """A tar archive packed by gzip.
+    """A tar archive packed by gzip, or a plain file of a Git repository.
 
     url: where it is. sha256: as published, None where it is not. most_bytes: limit of what it unpacks to.
+    blob: Git's object name of a plain file, a SHA-1 of its content; None for an archive.
     """
 
     url: str
-    sha256: str | None
-    most_bytes: int
+    sha256: str | None = None
+    most_bytes: int = 0
+    blob: str | None = None
 
 
 class Trace(NamedTuple):
@@ -70,8 +75,54 @@ TRACES = {
         "github.com/alibaba/clusterdata, cluster-trace-gpu-v2020, whose README has the addresses and SHA-256",
         "pai_job_table.csv",
     ),
+    "openb": Trace(
+        (
+            Archive(
+                f"{CLUSTERDATA}-gpu-v2023/csv/openb_pod_list_default.csv",
+                blob="bd82505791c723c5b11486ef457fb338529912c0",
+            ),
+            Archive(
+                f"{CLUSTERDATA}-gpu-v2023/csv/openb_node_list_gpu_node.csv",
+                blob="79f9477a5d4f005c44ea721c18490e91cfd5e8b4",
+            ),
+        ),
+        "no licence file; cite Weng et al., ATC'23",
+        "github.com/alibaba/clusterdata, cluster-trace-gpu-v2023",
+        "openb_pod_list_default.csv",
+    ),
+    "spot": Trace(
+        (
+            Archive(
+                f"{CLUSTERDATA}-v2026-spot-gpu/job_info_df.csv",
+                blob="f2a0dcbc26b5a1a047e49a7efa886e86ec9cde32",
+            ),
+            Archive(
+                f"{CLUSTERDATA}-v2026-spot-gpu/node_info_df.csv",
+                blob="7960d6862f176c53391ead0933972ec768c31fb9",
+            ),
+        ),
+        "no licence file; cite Duan et al., ASPLOS'26",
+        "github.com/alibaba/clusterdata, cluster-trace-v2026-spot-gpu",
+        "job_info_df.csv",
+    ),
+    "acme": Trace(
+        (
+            Archive(f"{ACME}/trace_seren.csv", blob="3133535311d36ecc404d4446e129036a1057c6f2"),
+            Archive(f"{ACME}/trace_kalos.csv", blob="6e6c11a6308e403a2b75f3dec2d9cf48263c1a52"),
+        ),
+        "CC BY 4.0; cite Hu et al., NSDI'24",
+        "github.com/InternLM/AcmeTrace",
+        "trace_seren.csv",
+    ),
 }
-"""Traces whose archives have an address in their own documentation."""
+"""Traces with the addresses of their archives as documented, or of their files at a commit of their repository."""
+ELSEWHERE = {
+    "philly": "its archive is in Git LFS: git clone https://github.com/msr-fiddle/philly-traces (with git-lfs "
+    "installed), tar xzf trace-data.tar.gz, and name cluster_job_log",
+    "helios": "its archive is a zip file, data.zip of https://github.com/S-Lab-System-Group/HeliosData: unzip it, and "
+    "name the cluster_log.csv of a cluster",
+}
+"""What to do for traces that are not fetched."""
 
 Say = Callable[[str], None]
 
@@ -94,7 +145,10 @@ def fetch(trace: Trace, folder: Path, say: Say) -> None:
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir()
     for each, file in zip(trace.archives, files, strict=True):
-        extract(file, whole, each.most_bytes)
+        if each.blob:
+            shutil.copyfile(file, whole / file.name)
+        else:
+            extract(file, whole, each.most_bytes)
     whole.rename(folder)
     shutil.rmtree(parts)
 
@@ -108,16 +162,15 @@ def download(archive: Archive, file: Path, say: Say) -> Path:
         except (OSError, http.client.HTTPException, urllib.error.URLError) as error:
             raise FetchError(f"{archive.url}: {error}; run the command again to resume") from None
         partial.rename(file)
-    found = _sha256(file)
-    if archive.sha256 is None:
-        say(
-            f"{file.name}: {file.stat().st_size:,} bytes, SHA-256 {found} (none is published to compare with)"
-        )
-    elif found != archive.sha256:
+    found, what = (_blob(file), "Git's SHA-1") if archive.blob else (_sha256(file), "SHA-256")
+    expected = archive.blob or archive.sha256
+    if expected is None:
+        say(f"{file.name}: {file.stat().st_size:,} bytes, {what} {found} (none is published to compare with)")
+    elif found != expected:
         file.unlink()
-        raise FetchError(f"{archive.url}: SHA-256 {found}, expected {archive.sha256}; the file was removed")
+        raise FetchError(f"{archive.url}: {what} {found}, expected {expected}; the file was removed")
     else:
-        say(f"{file.name}: {file.stat().st_size:,} bytes, SHA-256 as published")
+        say(f"{file.name}: {file.stat().st_size:,} bytes, {what} as published")
     return file
 
 
@@ -160,6 +213,15 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def _blob(file: Path) -> str:
+    """Return the name that Git gives the content of a file."""
+    found = hashlib.sha1(b"blob %d\0" % file.stat().st_size, usedforsecurity=False)
+    with file.open("rb") as stream:
+        while piece := stream.read(PIECE):
+            found.update(piece)
+    return found.hexdigest()
+
+
 def extract(file: Path, folder: Path, most_bytes: int) -> None:
     """Extract the regular files of an archive into a folder; FetchError for links, paths outside and too many bytes."""
     written = 0
@@ -200,6 +262,8 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{line}{os.linesep}")
 
     try:
+        if chosen.name in ELSEWHERE:
+            raise FetchError(f"{chosen.name}: {ELSEWHERE[chosen.name]}")
         if chosen.name not in TRACES:
             raise FetchError(unknown("downloadable trace", chosen.name, TRACES))
         trace, folder = TRACES[chosen.name], chosen.out or Path(chosen.name)

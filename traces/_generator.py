@@ -46,12 +46,20 @@ _WARM_UP_H = 3  # earlier batches that may still be arriving at the first job
 _DEFAULT_JOBS = 4_000
 
 
-def generate(name: str, seed: int, jobs: int | None = None, scale: float = 1.0) -> pd.DataFrame:
+def generate(
+    name: str, file: None = None, *, seed: int, jobs: int | None = None, scale: float = 1.0
+) -> pd.DataFrame:
     """Return `jobs` (default 4,000) consecutive jobs like a log's, from a random job of a random week on.
 
+    file: none, since the trace's reader reads logs
     scale: arrivals per hour relative to the log's; virtual clusters keep their shares
     """
     return draw(fitted(name), name, seed, jobs, scale)
+
+
+def rates(name: str) -> Rates:
+    """Return the rates of generated jobs at a scale of 1."""
+    return fitted(name).rates
 
 
 def draw(log: Log, name: str, seed: int, jobs: int | None = None, scale: float = 1.0) -> pd.DataFrame:

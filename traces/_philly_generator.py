@@ -19,7 +19,7 @@ prints both, unless its comment says otherwise.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -79,13 +79,18 @@ _PROBE_EVERY_S = 600
 _STATUS = np.array(["Killed or Failed", "Pass"], dtype=object)
 
 
-def generate(seed: int, jobs: int | None = None) -> pd.DataFrame:
-    """Return a table of `jobs` (default 4,000) consecutive jobs, from a random job of a random week on."""
+def generate(seed: int, jobs: int | None = None, scale: float = 1.0) -> pd.DataFrame:
+    """Return a table of `jobs` (default 4,000) consecutive jobs, from a random job of a random week on.
+
+    scale: batches per hour relative to the log's; virtual clusters keep their shares, and the probe its period
+    """
     jobs = _DEFAULT_JOBS if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs {jobs}: expected at least 1")
-    philly = _fit()
-    hours = _BEFORE_H + 72 + jobs // 50  # 67 jobs arrive per hour on average
+    if not scale > 0:
+        raise ValueError(f"scale {scale:g}: expected more than 0")
+    philly = replace(fitted := _fit(), batches_per_hour=scale * fitted.batches_per_hour)
+    hours = _BEFORE_H + 72 + int(jobs / (50 * scale))  # 67 jobs arrive per hour on average
     while True:
         rng = stream(seed, "philly")
         table = _stretch(rng, stream(seed, "philly works"), philly, hours)

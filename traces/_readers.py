@@ -22,6 +22,14 @@ FOREIGN = (
 )
 """What a file may look like that no reader reads: a mark in its beginning, words for it, and the remedy."""
 
+OTHER_FILES: tuple[tuple[set[str], str, str], ...] = (
+    ({"JobID", "State"}, "sacct with commas between fields", "the output of sacct --parsable2"),
+    ({"machineId", "number of GPUs"}, "Philly's list of machines", "its jobs, cluster_job_log"),
+    ({"sn", "gpu", "model"}, "openb's list of nodes", "its jobs, openb_pod_list*.csv"),
+    ({"node_name", "gpu_model"}, "the spot trace's list of nodes", "its jobs, job_info_df.csv"),
+)
+"""Files that belong to a known log but are not read: some of their headings, words for them, and the remedy."""
+
 
 def readers() -> dict[str, Reader]:
     """Return the readers of all formats by name."""
@@ -62,4 +70,7 @@ def _refuse_foreign(file: File, head: Head) -> None:
     begin = head.text[:2000]
     for mark, what, remedy in FOREIGN:
         if mark in begin or mark in begin.casefold():
+            raise TraceError(file, 1, None, f"what looks like {what}", remedy)
+    for headings, what, remedy in OTHER_FILES:
+        if headings <= set(head.fields(",")):
             raise TraceError(file, 1, None, f"what looks like {what}", remedy)

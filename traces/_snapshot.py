@@ -84,6 +84,21 @@ def snapshot(
     return replace(cut(table, now_s, file), held=found.held, priority=found.priority)
 
 
+def finished(file: File, *, time_zone: str | None = None) -> tuple[pd.DataFrame, list[str]]:
+    """Return the jobs on GPUs of a log that have ended, and notes on those left out; TraceError for a malformed log."""
+    from gpu_cluster_gym.traces import _readers
+
+    table = _readers.read(None, file, Options(time_zone=time_zone, unfinished=True))
+    on_gpus, ended = table["num_gpus"] > 0, table["duration_s"].notna()
+    why = {"without GPUs": ~on_gpus, "that still run or queue": on_gpus & ~ended}
+    notes = [
+        f"jobs of the history {what} left out: {gone.sum():,}" for what, gone in why.items() if gone.any()
+    ]
+    if not (on_gpus & ended).any():
+        raise TraceError(file, None, None, "no job on GPUs that has ended", "at least one")
+    return table[on_gpus & ended].reset_index(drop=True), notes
+
+
 def cut(table: pd.DataFrame, now_s: float, file: File = "job table") -> Snapshot:
     """Return a snapshot of a job table at a time; run times and starts of later times are hidden.
 

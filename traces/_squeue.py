@@ -16,7 +16,7 @@ import numpy as np
 from gpu_cluster_gym.traces._json import Objects
 from gpu_cluster_gym.traces._log import NOTHING, File, Head
 from gpu_cluster_gym.traces._table import TraceError, check, quote, read_bytes
-from gpu_cluster_gym.traces.slurm import ENDED, QUEUED, RUNNING, array_tasks
+from gpu_cluster_gym.traces.slurm import ENDED, QUEUED, RUNNING, SHARDS, SHARED, array_tasks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,6 +132,9 @@ def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> l
         return []
     tres = str(job.get("tres_alloc_str" if running else "tres_req_str") or job.get("tres_req_str") or "")
     gpus = _gpus(tres)
+    if not gpus and any(map(SHARED.fullmatch, tres.split(","))):
+        gpus = int(number("node_count", 1.0))
+        counts[SHARDS] += 1
     start_s, submit_s = number("start_time"), number("submit_time")
     if not np.isfinite(submit_s) or (running and not np.isfinite(start_s)):
         name = "start_time" if np.isfinite(submit_s) else "submit_time"

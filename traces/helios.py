@@ -6,13 +6,14 @@ Without a file, jobs are generated from published statistics of all its GPU jobs
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.traces import _delimited, _generator
 from gpu_cluster_gym.traces._delimited import numbers, text
 from gpu_cluster_gym.traces._log import File, Head, Options, Reader, among
-from gpu_cluster_gym.traces._table import first
 from gpu_cluster_gym.traces._times import Clock
 
 COLUMNS = (
@@ -22,22 +23,8 @@ COLUMNS = (
 BLANK = ("", "None")
 ENDED = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
 
-
-def trace(
-    file: File | None = None, *, seed: int, jobs: int | None = None, scale: float = 1.0
-) -> pd.DataFrame:
-    """Return Helios's jobs: those of the log `file`, or `jobs` generated ones, determined by `seed`.
-
-    scale: arrivals per hour of generated jobs relative to the log's
-    """
-    if file is None:
-        return _generator.generate("helios", seed, jobs, scale)
-    return first(read(file, Options()), jobs)
-
-
-def rates() -> _generator.Rates:
-    """Return the rates of generated jobs at a scale of 1."""
-    return _generator.fitted("helios").rates
+trace = partial(_generator.generate, "helios")
+rates = partial(_generator.rates, "helios")
 
 
 def looks_like(head: Head) -> bool:

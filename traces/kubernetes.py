@@ -30,7 +30,6 @@ from gpu_cluster_gym.traces._times import Clock
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 TYPE_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "accelerator")
-KINDS = ("Job", "Workload")
 _GPU = re.compile(r"[\w.\-]+/(?:gpu|GPU)", re.ASCII)
 _SLICE = re.compile(r"[\w.\-]+/mig-(\d)g\.\d+gb(?:\.\w+)?", re.ASCII)
 _QUANTITY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(m|)", re.ASCII)

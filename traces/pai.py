@@ -6,6 +6,7 @@ Without a file, jobs are generated from published statistics of all its GPU jobs
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pandas as pd
 from gpu_cluster_gym.traces import _delimited, _generator
 from gpu_cluster_gym.traces._delimited import numbers, text
 from gpu_cluster_gym.traces._log import LOGGED_END, UNFINISHED, ZERO, File, Head, Log, Options, Reader, among
-from gpu_cluster_gym.traces._table import TraceError, first
+from gpu_cluster_gym.traces._table import TraceError
 from gpu_cluster_gym.traces._times import Times
 
 JOBS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
@@ -29,22 +30,8 @@ JOB_TABLE, TASK_TABLE = "pai_job_table", "pai_task_table"
 PER_CENT = 100
 NO_CPU_TYPE = ("", "CPU")
 
-
-def trace(
-    file: File | None = None, *, seed: int, jobs: int | None = None, scale: float = 1.0
-) -> pd.DataFrame:
-    """Return PAI's jobs: those of the log `file`, or `jobs` generated ones, determined by `seed`.
-
-    scale: arrivals per hour of generated jobs relative to the log's
-    """
-    if file is None:
-        return _generator.generate("pai", seed, jobs, scale)
-    return first(read(file, Options()), jobs)
-
-
-def rates() -> _generator.Rates:
-    """Return the rates of generated jobs at a scale of 1."""
-    return _generator.fitted("pai").rates
+trace = partial(_generator.generate, "pai")
+rates = partial(_generator.rates, "pai")
 
 
 def looks_like(head: Head) -> bool:

@@ -25,14 +25,17 @@ _EPOCH = datetime(1970, 1, 1)
 _NO_TIME = (None, "", "None")
 
 
-def trace(file: File | None = None, *, seed: int, jobs: int | None = None) -> pd.DataFrame:
+def trace(
+    file: File | None = None, *, seed: int, jobs: int | None = None, scale: float = 1.0
+) -> pd.DataFrame:
     """Return Philly's jobs: those of the log `file`, or `jobs` generated ones, determined by `seed`.
 
     `duration_s` is the time GPUs were held, summed over a job's attempts; `num_gpus` are those of its first attempt;
     `submit_s` counts from the first job kept. Jobs without a usable attempt are left out and counted in the notes.
+    scale: batches per hour of generated jobs relative to the log's
     """
     if file is None:
-        return generate(seed, jobs)
+        return generate(seed, jobs, scale)
     return first(read(file, Options()), jobs)
 
 

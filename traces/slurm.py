@@ -54,6 +54,9 @@ _STEP = re.compile(_JOB.pattern + r"\.[\w+.\-]{1,64}", re.ASCII)
 _AMOUNT = re.compile(r"(\d{1,9})(?:\.\d+)?[KMGTP]?[nc]?", re.ASCII)
 _SLICE = re.compile(r"(\d)g\.\d+gb", re.IGNORECASE | re.ASCII)
 _GRES = re.compile(r"(?:gres[/:])?gpu(?::([^:=(),\s]+))??(?:[:=](\d{1,6}))?(?:\([^()]*\))?", re.ASCII)
+SHARED = re.compile(r"(?:gres[/:])?(?:shard|mps)(?::[^:=(),\s]+)??[:=][1-9]\d{0,5}(?:\([^()]*\))?", re.ASCII)
+"""Parts of GPUs that several jobs share: the log does not say how many parts a GPU has."""
+SHARDS = "jobs on shards of GPUs (gres/shard, gres/mps), given one whole GPU on each node"
 _NO_GPU_COUNT = re.compile(r"(?:gres[/:])?gpu(?![a-z])", re.ASCII)
 _TASKS = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,6}))?)?", re.ASCII)
 MAX_TASKS = 100_000
@@ -256,8 +259,9 @@ def _set_limits(log: Log) -> None:
 def _set_gpus(log: Log, fields: list[str]) -> None:
     """Set num_gpus, gpu_type and cpu_cores from the first of the fields that names GPUs or is not blank."""
     nodes = _counts(log, ("NNodes", "AllocNodes"), 1.0)
-    known: dict[tuple[str, str], tuple[float, float, float, str]] = {}
-    gpus, slices, cores = np.zeros(len(log)), np.zeros(len(log), bool), np.full(len(log), np.nan)
+    known: dict[tuple[str, str], tuple[float, float, float, str, bool]] = {}
+    gpus, cores = np.zeros(len(log)), np.full(len(log), np.nan)
+    slices, shards = np.zeros(len(log), bool), np.zeros(len(log), bool)
     kinds = np.full(len(log), "", object)
     for row in range(len(log)):
         for name in fields:
@@ -266,16 +270,20 @@ def _set_gpus(log: Log, fields: list[str]) -> None:
                 continue
             if (name, cell) not in known:
                 try:
-                    known[name, cell] = _resources(cell)
+                    known[name, cell] = *_resources(cell), any(map(SHARED.fullmatch, cell.split(",")))
                 except ValueError as error:
                     expected = f"resources like cpu=8,gres/gpu:a100=2 ({error})"
                     raise TraceError(log.file, int(log.line[row]), name, quote(cell), expected) from None
-            count, parts, cpus, kind = known[name, cell]
+            count, parts, cpus, kind, shared = known[name, cell]
             each_node = nodes[row] if name.endswith("GRES") else 1.0
             gpus[row], slices[row], kinds[row] = (count + parts / SLICES) * each_node, parts > 0, kind
             cores[row] = cpus if cpus > 0 else cores[row]
             if count or parts:
                 break
+            if shared:
+                gpus[row], shards[row] = nodes[row], True
+                break
+    log.count(shards, SHARDS)
     log.count(slices, "jobs on MIG slices, counted as sevenths of a GPU")
     log.round_up_gpus(gpus, fields[0])
     log.set_text("gpu_type", kinds)

@@ -162,7 +162,8 @@ class Rules:
     between the decisions of the action steer (`jobs` / `decisions_per_window` arrivals) and the size of records follow.
     """
     full_trace: bool = False
-    """Replay the full trace as one episode instead of windows."""
+    """Replay the full trace as one episode instead of windows; the default of evaluate.py for a log with fewer than two
+    test windows."""
     all_windows: bool = False
     """Accept every window; otherwise only moderately loaded ones, by mean JCT / mean run time under SRTF."""
     target_load: float | None = choice(None, above=0)

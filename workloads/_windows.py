@@ -8,7 +8,6 @@ Acceptance is the same for every policy and hidden from all. For default scenari
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -51,19 +50,23 @@ SRTF = Ranking("remaining", "by_order")
 ACCEPTED = Path(__file__).parent / "accepted"
 
 
+class TooFewWindowsError(ValueError):
+    """A part of a trace has fewer windows than are asked for."""
+
+
 def windows(scenario: Scenario, split: Split, count: int) -> list[Workload]:
-    """Return the first `count` accepted windows of a split; ValueError if there are fewer."""
+    """Return the first `count` accepted windows of a split; TooFewWindowsError if there are fewer."""
     found = _first(scenario, split, count)
     if len(found) < count:
-        raise ValueError(_too_few(len(found), scenario, split, count))
+        raise TooFewWindowsError(_too_few(len(found), scenario, split, count))
     return found
 
 
 def up_to(scenario: Scenario, split: Split, count: int) -> list[Workload]:
-    """Return the first accepted windows of a split, at most `count`; ValueError if there are none."""
+    """Return the first accepted windows of a split, at most `count`; TooFewWindowsError if there are none."""
     found = _first(scenario, split, count)
     if not found:
-        raise ValueError(_too_few(0, scenario, split, count))
+        raise TooFewWindowsError(_too_few(0, scenario, split, count))
     return found
 
 
@@ -78,7 +81,7 @@ def of_whole_log(scenario: Scenario, count: int | None = None) -> list[Workload]
         )
     found = list(islice(accepted(with_physics(scenario), "all", most=maxsize), count))
     if len(found) < (count or 1):
-        raise ValueError(_too_few(len(found), scenario, "all", count or 1))
+        raise TooFewWindowsError(_too_few(len(found), scenario, "all", count or 1))
     return found
 
 
@@ -254,22 +257,3 @@ def listed_ratios(scenario: Scenario, split: Split | WholeLog) -> dict[int, floa
     with file.open(newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["split"] == split]
     return {int(row["number"]): float(row["jct_over_run_time"]) for row in rows}
-
-
-def write_list(scenario: Scenario, counts: dict[Split, int]) -> Path:
-    """Simulate the first windows of each split and list their mean JCT / mean run time, and mean run time."""
-    file = list_file(scenario)
-    file.parent.mkdir(exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    with partial.open("w", newline="") as lines:
-        out = csv.writer(lines)
-        out.writerow(("split", "number", "jct_over_run_time", "mean_duration_s"))
-        for split, count in counts.items():
-            make = table_maker(replace(scenario, **ACCEPTANCE, trace_file=None), split)
-            for number in range(count):
-                table = make(number)
-                assert table is not None, "a generator has no last window"
-                value, duration_s = jct_over_run_time(table, scenario), table["duration_s"].mean()
-                out.writerow((split, number, f"{value:.4f}", f"{duration_s:.3f}"))
-    partial.replace(file)
-    return file

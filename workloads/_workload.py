@@ -6,6 +6,7 @@ The way of a table is `load` (trace) -> `filled` (missing columns) -> `prepare` 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, wraps
@@ -18,7 +19,7 @@ import numpy as np
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.simulator.cluster import Cluster, cluster
 from gpu_cluster_gym.simulator.jobs import gives_out_cores, jobs_array
-from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES
+from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, PHYSICS
 from gpu_cluster_gym.simulator.physics import Physics, acting
 from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants
 from gpu_cluster_gym.workloads._quotas import cut_at_limits, guaranteed, tenants_of
@@ -49,6 +50,13 @@ FILES = ("trace_file", "cluster", "run_time_predictor", "quotas")
 ROWS_SHOWN = 10
 RUN_TIMES = ("duration_s", "profiled_duration_s", "predicted_duration_s")
 ROUNDING = 1e-9  # of times, in seconds and as a share
+WRITTEN = "fitted"  # the one field of a job that is written during an episode
+MACHINES = ("node_gpus", "node_memory", "node_cores", "node_type", "gpu_node", "node_first", "node_level")
+RULES = (
+    *("num_jobs", "num_nodes", "num_gpus", "seed", "busy_until"),
+    *("num_tenants", "borrowing", "tenant", "quota"),
+    *(name for name, *_ in PHYSICS),
+)
 
 
 @dataclass(frozen=True)
@@ -84,8 +92,6 @@ class Workload:
     @cached_property
     def _untouched(self) -> tuple[np.ndarray, dict[str, bytes]]:
         """Lower bound on each job's completion time, s, and the fingerprints of a new episode."""
-        from gpu_cluster_gym.simulator.fingerprint import fingerprints
-
         episode = self.episode()
         return episode.fastest_s, fingerprints(episode)
 
@@ -172,8 +178,6 @@ class Workload:
 
     def _refuse_changed(self, episode: Episode) -> None:
         """Raise RuntimeError where constants of the episode are not as they were at its start."""
-        from gpu_cluster_gym.simulator.fingerprint import fingerprints
-
         now = fingerprints(episode)
         if changed := [name for name, digest in self._untouched[1].items() if now[name] != digest]:
             raise RuntimeError(
@@ -194,6 +198,27 @@ class Workload:
                 f"job {self.table['job_id'].iloc[job]} completed within {took_s[job]:g} s, below its lower bound of "
                 f"{least_s[job]:g} s: the simulator's memory was changed"
             )
+
+
+def fingerprints(episode: Episode) -> dict[str, bytes]:
+    """Return digests of what must stay the same throughout an episode: jobs, machines and rules."""
+    jobs, state = episode.jobs, episode.states[0]
+    kind, first = jobs.dtype.fields[WRITTEN][:2]  # type: ignore[index]
+    cells = np.frombuffer(jobs, np.uint8).reshape(len(jobs), -1)
+    parts = {
+        "jobs": [cells[:, :first], cells[:, first + kind.itemsize :]],
+        "machines": [state[name] for name in MACHINES],
+        "rules": [state[name] for name in RULES],
+    }
+    return {name: digest(arrays) for name, arrays in parts.items()}
+
+
+def digest(arrays: list[np.ndarray]) -> bytes:
+    """Return a digest of some arrays."""
+    found = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        found.update(array.tobytes())
+    return found.digest()
 
 
 def cached(maxsize: int) -> Callable[[F], F]:
@@ -247,6 +272,11 @@ def _named_predictor(name: str) -> History:
 def physics_of(machines: Cluster, scenario: Scenario) -> Physics:
     """Return the interactions of jobs on a cluster; cores may be allocated without affecting speed."""
     parts = scenario.parts
+    if "gpu_types" in parts and machines.without_speed:
+        raise ValueError(
+            f"physics gpu_types: no public measurement of the speed of {', '.join(machines.without_speed)} is known: "
+            f"drop gpu_types, or choose GPUs of {', '.join(GPU_TYPES)}"
+        )
     return Physics(
         **acting(scenario, parts),
         cores=gives_out_cores(parts),

@@ -1,4 +1,4 @@
-"""Figures for papers, in the width of a column or a page: policies of a run, results tables, learning curves."""
+"""Figures for papers, in the width of a column or a page: policies of a run, sweeps, logs, learning curves."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gpu_cluster_gym.envs.render import LOADING, MAX_COLOURS, PAUSING, job_colours
+from gpu_cluster_gym.envs.render import LOADING, PAUSING, job_colours
 from gpu_cluster_gym.evaluation.metrics import Windows
 from gpu_cluster_gym.evaluation.plot import run_tables
 from gpu_cluster_gym.evaluation.plot.run_tables import SIZES, Run, Shares, window_rows
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from gpu_cluster_gym.evaluation.describe import Load
+
 
 BAR_HEIGHT = 0.9  # share of a GPU's row
 
 
 def ratios(run: Run, width: Width, window: int | None = None) -> "Figure":
-    """Draw each policy's mean JCT over the reference's, with its 95 % interval over windows."""
+    """Draw each policy's mean JCT over the reference's, with its 95 % interval."""
     found = run.ratios
     figure, axes = _figure(width, 0.5 + 0.2 * len(found))
     places = range(len(found))
@@ -50,14 +52,15 @@ def ratios(run: Run, width: Width, window: int | None = None) -> "Figure":
     axes.set_yticks(places, [f"{name}  {each.ratio:.2f}" for name, each in found.items()])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(found) - 0.5, -0.5)
-    several = len(run.windows) > 1
+    windows = len(run.windows)
+    over = f"{windows} windows" if windows > 1 else "blocks of time"
     reference = run.reference if len(run.reference) < LONG_NAME else "the reference"
     # texts of the figure, not of the panel, which long names leave narrow
     figure.suptitle(
         f"Mean job completion time / {reference}'s", x=0.01, horizontalalignment="left", fontsize="medium"
     )
     figure.supxlabel(
-        f"Ratio with 95 % interval over {len(run.windows)} windows" if several else "Ratio, one window",
+        f"Ratio with 95 % interval over {over}" if run.has_intervals else "Ratio, one window",
         fontsize="medium",
     )
     axes.locator_params(axis="x", nbins=6)
@@ -247,7 +250,7 @@ def _colours(run: Run, bars: pd.DataFrame) -> np.ndarray:
 
     jobs = run.job_ids
     pausing, loading = to_rgba_array([PAUSING, LOADING])
-    colours = to_rgba_array(job_colours(min(len(jobs), MAX_COLOURS)))
+    colours = to_rgba_array(job_colours())
     phase = bars["phase"].to_numpy()[:, np.newaxis]
     found = colours[jobs.get_indexer(pd.Index(bars["job_id"])) % len(colours)]
     chosen: np.ndarray = np.where(phase == "loading", loading, np.where(phase == "pausing", pausing, found))
@@ -342,46 +345,6 @@ def _legend(figure: "Figure", handles: Sequence[Any], title: str) -> None:
     )
 
 
-RATIO_ROW = 0.19  # inches
-
-
-def ratio_dots(
-    table: pd.DataFrame, policies: Sequence[str], workloads: Sequence[str], *, marked: str
-) -> "Figure":
-    """Draw mean JCT ratios of policies, from top to bottom, with their intervals, a panel per workload.
-
-    table: columns workload, policy, ratio, low and high, as in docs/results.csv; a missing row is left empty.
-    marked: policy in a different colour.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(
-        figsize=(INCHES["page"], 0.75 + RATIO_ROW * len(policies)), layout="constrained", facecolor="white"
-    )
-    drawn = table["policy"].isin(policies) & table["workload"].isin(workloads)
-    highest = 1.05 * float(table.loc[drawn, "high"].max())
-    for place, workload in enumerate(workloads):
-        axes = figure.add_subplot(1, len(workloads), place + 1)
-        own = table[table["workload"] == workload].set_index("policy").reindex(list(policies))
-        for row, (policy, each) in enumerate(own.iterrows()):
-            colour = RED if policy == marked else BLUE
-            axes.axhline(row, color="#e4e4e4", linewidth=0.5, zorder=0)
-            axes.hlines(row, each["low"], each["high"], colour, linewidth=1.4)
-            axes.plot(each["ratio"], row, "o", color=colour, markersize=4)
-        axes.axvline(1, color=GREY, linewidth=0.8, zorder=0)
-        axes.set_ylim(len(own) - 0.5, -0.5)
-        axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.set_xlim(0, highest)
-        axes.set_title(workload)
-        axes.set_yticks(range(len(policies)), policies if place == 0 else [])
-    figure.supxlabel(
-        "Mean job completion time / FIFO's, with 95 % interval over held-out windows", fontsize=8
-    )
-    return figure
-
-
 SWEEP = "sweep"
 """Name of the picture of several runs together."""
 AXES = {"steady_load": "Offered load", "target_load": "Offered load"}
@@ -454,6 +417,49 @@ def sweep(field: str, table: pd.DataFrame, reference: str, width: Width) -> "Fig
     means.set_xticks(sorted(set(table[field])), [f"{each:g}" for each in sorted(set(table[field]))])
     figure.supxlabel(AXES.get(field, field.replace("_", " ")), fontsize="medium")
     _key(figure, ratios_, "Policies, with 95 % intervals over windows")
+    return figure
+
+
+SHORTEST_S = 1.0
+"""Run times and waits of a log below count as this on logarithmic axes."""
+
+
+def log(jobs: pd.DataFrame, load: "Load") -> "Figure":
+    """Draw a log: GPUs held over time, distributions of widths, run times and waits, and the largest tenants.
+
+    jobs: the job table. load: its load over time.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(INCHES["page"], 4.2), layout="constrained")
+    over_time, widths, times, owners = figure.subplots(2, 2).flat
+    begin_s = np.append(load.begin_s - load.begin_s[0], len(load.begin_s) * load.step_s)
+    for gpus, colour, width, label in ((load.peak, GREY, 0.8, "peak"), (load.mean, BLUE, None, "mean")):
+        over_time.step(
+            begin_s, np.append(gpus, gpus[-1]), where="post", color=colour, linewidth=width, label=label
+        )
+    time_axis(over_time, float(load.begin_s[-1] - load.begin_s[0]) + load.step_s)
+    over_time.set_title("GPUs held")
+    over_time.legend(frameon=False)
+    on_gpus = jobs[jobs["num_gpus"] > 0]
+    gpus, count = np.unique(on_gpus["num_gpus"], return_counts=True)
+    widths.bar([str(each) for each in gpus[:12]], 100 * count[:12] / count.sum(), color=BLUE)
+    widths.set_title("Jobs by GPUs, %")
+    seconds = {"run time": (on_gpus["duration_s"], BLUE)}
+    if "logged_start_s" in on_gpus:
+        seconds["wait"] = on_gpus["logged_start_s"] - on_gpus["submit_s"], RED
+    for label, (each, colour) in seconds.items():
+        time_s, share = run_tables.cdf(each.clip(lower=SHORTEST_S))
+        times.step(time_s, 100 * share, where="post", color=colour, label=label)
+    log_time_axis(times)
+    times.set_title("Jobs with at most this run time or wait, %")
+    times.legend(frameon=False)
+    name = next((column for column in ("tenant", "user") if column in on_gpus), None)
+    gpu_s = on_gpus["num_gpus"] * on_gpus["duration_s"]
+    by_owner = gpu_s.groupby(on_gpus[name] if name else pd.Series("all", index=on_gpus.index)).sum()
+    largest = (100 * by_owner / gpu_s.sum()).sort_values(ascending=False).head(8)[::-1]
+    owners.barh([str(each)[:16] for each in largest.index], largest, color=BLUE)
+    owners.set_title(f"GPU time by {name or 'tenant'}, %")
     return figure
 
 

@@ -53,7 +53,9 @@ def latex_of_policies(found: pd.DataFrame, reference: str) -> str:
     windows = int(found["windows"].iloc[0])
     lines = [
         "% \\usepackage{booktabs}",
-        f"% Means over {windows} windows; ratios are means of the windows' ratios, with 95 % bootstrap intervals.",
+        f"% Means over {windows} windows; ratios are means of the windows' ratios, with 95 % bootstrap intervals."
+        if windows > 1
+        else "% One window; 95 % bootstrap intervals are over blocks of time, where there are enough.",
         "% Slowdown counts run times below 10 s as 10 s. FTF: JCT / JCT with an equal share of the GPUs.",
         f"\\begin{{tabular}}{{lr{'r' * (1 + len(shown))}}}",
         "\\toprule",

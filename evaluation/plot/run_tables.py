@@ -115,12 +115,17 @@ class Run:
 
     @cached_property
     def ratios(self) -> dict[str, Comparison]:
-        """Mean JCT over the reference's, by policy, with its interval; the limits are NaN for a single window."""
+        """Mean JCT over the reference's, by policy, with its interval; the limits are NaN where they are unknown."""
         rows: dict[str, dict[str, Any]] = {  # JSON has null for NaN
             name: {key: math.nan if value is None else value for key, value in row.items()}
             for name, row in self.summary["mean_jct_ratio"].items()
         }
         return {name: Comparison(**rows[name]) for name in self.policies}
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether ratios have intervals: over windows, or over blocks of time of a full trace."""
+        return not all(math.isnan(each.low) for each in self.ratios.values())
 
     @property
     def recorded(self) -> bool:

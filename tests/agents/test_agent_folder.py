@@ -23,6 +23,7 @@ from gpu_cluster_gym.agents.networks import SteerNetwork
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
 from gpu_cluster_gym.agents.protocol import of_folder, trained_on
 from gpu_cluster_gym.agents.training import SteerTraining
+from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.rule_policy import Rule, Steered
 from gpu_cluster_gym.workloads import Scenario
@@ -249,7 +250,7 @@ def test_a_crash_between_two_files_leaves_an_agent(
     saved: Path, monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
     """The process ends after `stop` of the files of a new agent: its digests, its weights, its digests alone."""
-    before, written = opinionated().state_dict(), integrity.write_atomically
+    before, written = opinionated().state_dict(), run_folder.write_atomically
 
     def crash(file: Path, content: bytes) -> None:
         nonlocal stop
@@ -258,7 +259,7 @@ def test_a_crash_between_two_files_leaves_an_agent(
         stop -= 1
         written(file, content)
 
-    monkeypatch.setattr(integrity, "write_atomically", crash)
+    monkeypatch.setattr("gpu_cluster_gym.agents.integrity.write_atomically", crash)
     after = opinionated(seed=1)
     with suppress(KeyboardInterrupt):
         checkpoint.save(saved, Agent(after, TINY, SCENARIO))

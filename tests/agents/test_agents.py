@@ -8,13 +8,15 @@ import pytest
 import torch
 
 from gpu_cluster_gym.agents.checkpoint import Agent, new_network, policy_of
+from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.plain import play, untrained
 from gpu_cluster_gym.agents.set_network import READ, Jobs, SetNetwork
-from gpu_cluster_gym.agents.training import Training
+from gpu_cluster_gym.agents.training import SLOTS_IN_USE, Training
+from gpu_cluster_gym.agents.vec_env import batch
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.envs.observations import Sizes, sets
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.kernel.slots.features import FITS, QUEUE_FEATURES
+from gpu_cluster_gym.simulator.kernel.slots.features import FITS, PRESENT, QUEUE_FEATURES, TOTALS
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario
 from tests.cases.crowd import TINY, batch_of, crowded, env_of, opinionated
@@ -80,7 +82,7 @@ def test_an_empty_slot_changes_nothing(scenario: Scenario) -> None:
     parts = split_sets(flat)
     few = parts["queue"][:, -1, 0] == 0
     assert few.any()
-    fewer = opinionated(replace(TINY, queue_slots=TINY.queue_slots - 1))
+    fewer = network.observing(TINY.queue_slots - 1)
     legal = torch.cat([parts["legal"][:, :-2], parts["legal"][:, -1:]], dim=1)
     shorter = [parts["queue"][:, :-1], parts["totals"], legal, parts["running"]]
     narrow = torch.cat([part.flatten(1) for part in shorter], dim=1)[few]
@@ -88,6 +90,24 @@ def test_an_empty_slot_changes_nothing(scenario: Scenario) -> None:
     kept = [k for k in range(logits.shape[1]) if k != TINY.queue_slots - 1]
     torch.testing.assert_close(fewer(narrow)[0], logits[:, kept], rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(fewer(narrow)[1], values, rtol=1e-5, atol=1e-5)
+    assert network.slots == TINY.queue_slots
+
+
+def test_in_use_an_agent_observes_a_longer_queue(scenario: Scenario) -> None:
+    """It is validated so, and may start a job that would have been hidden in training."""
+    assert TINY.queue_slots < SLOTS_IN_USE == TINY.in_use().queue_slots
+    envs = batch(2, scenario, **learner_of(scenario, TINY).environment_in_use(), split="validation", count=2)
+    seen, _ = envs.reset(options={"window": [0, 1]})
+    hidden = np.zeros((SLOTS_IN_USE, len(QUEUE_FEATURES)), np.float32)
+    hidden[TINY.queue_slots :, PRESENT] = hidden[TINY.queue_slots :, FITS] = 1.0
+    seen[:, : hidden.size] = hidden.ravel()
+    legal = seen[:, hidden.size + len(TOTALS) :]
+    slots = np.arange(SLOTS_IN_USE + 1)  # the last is waiting
+    legal[:, : len(slots)] = (slots >= TINY.queue_slots) & (slots < SLOTS_IN_USE)
+    chosen = (
+        opinionated().observing(SLOTS_IN_USE).choose(torch.from_numpy(seen), torch.Generator().manual_seed(0))
+    )
+    assert ((chosen >= TINY.queue_slots) & (chosen < SLOTS_IN_USE)).all()
 
 
 def test_nothing_of_the_base_policy_is_read(scenario: Scenario) -> None:

@@ -48,6 +48,11 @@ class Teacher:
 
     slots = FEW.queue_slots
 
+    def observing(self, slots: int) -> "Teacher":
+        """Return the teacher for the same number of slots."""
+        assert slots == self.slots
+        return self
+
     def choose(self, seen: torch.Tensor, generator: torch.Generator | None = None) -> torch.Tensor:
         """Return its actions."""
         return torch.tensor([shortest_first(each, self.slots, 32) for each in seen.numpy()])

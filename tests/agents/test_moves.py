@@ -250,8 +250,8 @@ def test_an_agent_is_learned_and_kept(how: dict[str, Any], tmp_path: Path) -> No
     seen: list[Validated] = []
     training = replace(FEW, learning_rate=0.02, base_logit_scale=0.2, **how)
     best = learn(SCENARIO, training, tmp_path, validated=seen.append)
-    assert seen[0].greedy.ratio == pytest.approx(1.0)
-    assert seen[0].greedy.metrics["agreement_with_start"] == 1.0
+    assert seen[0].own.ratio == pytest.approx(1.0)
+    assert seen[0].own.metrics["agreement_with_start"] == 1.0
     last: Any = checkpoint.load(max((tmp_path / "checkpoints").iterdir())).network
     assert last.score.weight.abs().max() > 0.01
     assert checkpoint.load(best).training == replace(training, learning_seed=0)

@@ -183,14 +183,14 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
 def test_an_agent_is_learned_and_kept(scenario: Scenario, tmp_path: Path) -> None:
     seen: list[Validated] = []
     learn(scenario, FEW, tmp_path, validated=seen.append)
-    assert seen[0].greedy.ratio == pytest.approx(1.0)
-    assert len({each.greedy.ratio for each in seen}) > 1
+    assert seen[0].own.ratio == pytest.approx(1.0)
+    assert len({each.own.ratio for each in seen}) > 1
 
 
 def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> None:
     """The last agent has the same actions for all observations, and other ones than the first agent."""
     seen: list[Validated] = []
-    learn(scenario, replace(FEW, search=1.0), tmp_path, validated=seen.append)
+    learn(scenario, replace(FEW, algorithm="search"), tmp_path, validated=seen.append)
     last = max((tmp_path / "checkpoints").iterdir())
     network: Any = checkpoint.load(last).network
     loads = torch.from_numpy(np.random.default_rng(0).normal(size=(5, len(network.reads))).astype(np.float32))
@@ -198,7 +198,7 @@ def test_a_search_alone_leaves_constants(scenario: Scenario, tmp_path: Path) -> 
         answers = network(loads).numpy()
     assert (answers == answers[0]).all()
     assert np.abs(answers).max() > 0
-    spread = [value for name, value in seen[-1].greedy.metrics.items() if name.startswith("spread_")]
+    spread = [value for name, value in seen[-1].own.metrics.items() if name.startswith("spread_")]
     assert spread
     assert max(spread) == 0
 

@@ -77,7 +77,7 @@ def test_side_by_side_the_spaces_are_the_same() -> None:
 def test_an_agent_learns_on_all_and_is_validated_on_each(scenario: Scenario, tmp_path: Path) -> None:
     seen: list[Validated] = []
     best = learn(scenario, FEW, tmp_path, validated=seen.append)
-    first, last = seen[0].greedy, seen[-1].greedy
+    first, last = seen[0].own, seen[-1].own
     assert list(first.by_workload) == ["own", *ALSO]
     assert set(first.by_workload.values()) == {1.0}
     assert last.by_workload["own"] != 1.0
@@ -112,7 +112,7 @@ def test_an_agent_learns_under_shifts_too(scenario: Scenario, tmp_path: Path) ->
         *applicable(scenario, TRAINING_SHIFTS),
     ]
     learn(scenario, few, tmp_path, validated=seen.append)
-    last = seen[-1].greedy
+    last = seen[-1].own
     assert list(last.by_workload) == ["own", *shifts]
     assert last.ratio == pytest.approx(
         np.average(list(last.by_workload.values()), weights=[5, *(1 for _ in shifts)])

@@ -18,7 +18,6 @@ import gymnasium
 import numpy as np
 
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.evaluation.lower_bound import lower_bound
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.cluster import philly
 from gpu_cluster_gym.simulator.episode import Episode, run
@@ -27,6 +26,7 @@ from gpu_cluster_gym.simulator.kernel._compile import CACHE
 from gpu_cluster_gym.simulator.kernel._pipeline import say
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.policy import Ranking, RunsCompiled
+from gpu_cluster_gym.simulator.relaxations import lower_bound
 from gpu_cluster_gym.simulator.source import source_of
 from tests.cases import tiny
 from tests.cases.mixed_jobs import OUTAGES, Whims, mixed_table, workload

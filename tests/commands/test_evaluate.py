@@ -95,6 +95,29 @@ def test_a_policy_is_compared_with_classics_and_floors(
     assert max(map(len, out.splitlines())) <= 120
 
 
+def test_a_short_log_is_replayed_as_a_whole_with_intervals_over_days(
+    command: Command, crowded: Path, tmp_path: Path
+) -> None:
+    """With a note; the report has the intervals too. A number of jobs for windows that do not exist is refused."""
+    args = ("--policy", "sjf", "fifo", "--trace-file", crowded, "--cluster", "2x2")
+    code, out, error = command(*args, "--report", "--out", tmp_path / "out")
+    assert (code, error) == (0, "")
+    assert out.startswith(
+        "Note: the log is replayed as a whole (--full-trace), since its last fifth, the test part, "
+    )
+    assert "1,200 jobs as one episode" in out
+    assert "Intervals: over 30 days of submissions." in out
+    kept = json.loads((tmp_path / "out" / "summary.json").read_text())["mean_jct_ratio"]["fifo"]
+    assert kept["low"] < kept["ratio"] < kept["high"]
+    interval = f"{kept['low']:.3f}-{kept['high']:.3f}"
+    assert interval in out
+    assert interval in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert read_choices(["--config", str(tmp_path / "out")]).scenario.full_trace
+    code, _, error = command(*args, "--jobs", 512, "--out", tmp_path / "other")
+    assert code == 2
+    assert "only 0 of 20 windows of 512 jobs" in error
+
+
 def test_several_policies_make_one_table(
     command: Command, crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

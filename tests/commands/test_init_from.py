@@ -39,7 +39,9 @@ def test_an_agent_is_trained_from_another(tmp_path: Path, capsys: pytest.Capture
         ["price"],
         3,
     )
-    with pytest.raises(ValueError, match="RUN requires an agent trained with --action steer --search 1"):
+    with pytest.raises(
+        ValueError, match="RUN requires an agent trained with --action steer --algorithm search"
+    ):
         keep_constants.main([str(second), "--workload", "mixed", "--out", str(tmp_path)])
 
 
@@ -54,10 +56,10 @@ def test_an_unknown_initial_policy_is_refused_before_there_is_a_folder(
 def test_constants_are_kept_with_their_source(tmp_path: Path) -> None:
     """A search is a training without PPO; its result is a rule."""
     run = tmp_path / "run"
-    assert trained(tmp_path, "--out", str(run), "--search", "1") == 0
+    assert trained(tmp_path, "--out", str(run), "--algorithm", "search") == 0
     keep_constants.main([str(run), "--workload", "mixed", "--out", str(tmp_path)])
     kept = json.loads((tmp_path / "mixed.json").read_text(encoding="utf-8"))
-    assert "--search 1.0" in kept["command"]
+    assert "--algorithm search" in kept["command"]
     assert (kept["with_history"], kept["seed"]) == (False, 0)
     assert kept.keys() >= {"physics", "streams", "commit", "episodes", "validation", "windows"}
     assert set(kept["weights"]) == {each.name for each in RULE_PARAMETERS if each.scale > 0}

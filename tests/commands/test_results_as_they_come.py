@@ -58,7 +58,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def after(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, BaseException], None]]:
     """Return a function that makes the write of an entry and all later ones fail, given the number before it."""
-    write = journal.commit
+    write = run_folder.write_atomically
 
     def fail(entries: int, error: BaseException) -> None:
         left = [None] * entries
@@ -69,7 +69,7 @@ def after(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, BaseExcept
             left.pop()
             write(file, content)
 
-        monkeypatch.setattr(journal, "commit", commit)
+        monkeypatch.setattr("gpu_cluster_gym.evaluation.journal.write_atomically", commit)
 
     yield fail
     monkeypatch.undo()

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -18,8 +19,9 @@ from gpu_cluster_gym.agents.resolve import load
 from gpu_cluster_gym.agents.table import verdicts, words
 from gpu_cluster_gym.agents.training import SteerTraining
 from gpu_cluster_gym.evaluation.comparison import Comparison
-from gpu_cluster_gym.train_agent import main
-from gpu_cluster_gym.workloads import Scenario
+from gpu_cluster_gym.train_agent import Run as Choices
+from gpu_cluster_gym.train_agent import main, within_trace
+from gpu_cluster_gym.workloads import Scenario, TooFewWindowsError, windows
 from tests.cases.crowd import crowd
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -236,6 +238,29 @@ def test_invalid_choices_are_refused_in_a_sentence(
     assert code == 2
     assert message in error
     assert "Traceback" not in error
+
+
+def test_windows_of_a_short_log_are_smaller(tmp_path: Path) -> None:
+    """The largest of 512, 256, ... jobs of which there are two validation and two test windows; none of a day."""
+    file = crowd(tmp_path / "weeks.csv")
+    run = Choices(scenario=Scenario(trace_file=file, cluster="2x8", physics="exclusive"))
+    with redirect_stdout(StringIO()) as out:
+        found = within_trace(run, may_shrink=True)
+    assert (found.scenario.jobs, found.scenario.all_windows) == (64, True)
+    assert found.test_windows == len(windows(found.scenario, "test", found.test_windows)) >= 2
+    assert found.training.validation_windows >= 2
+    assert "Note: windows have 64 jobs, and any load, since the log is too short" in out.getvalue()
+    larger = replace(found.scenario, jobs=128)
+    with pytest.raises(TooFewWindowsError):
+        windows(larger, "test", 2)
+    with pytest.raises(TooFewWindowsError, match=r"only 0 of .* windows of 512 jobs"):
+        within_trace(run, may_shrink=False)
+    day = crowd(tmp_path / "day.csv", count=60)
+    run = replace(run, scenario=replace(run.scenario, trace_file=day))
+    with pytest.raises(
+        TooFewWindowsError, match="nor has a part of the log windows of 32 jobs: export more days"
+    ):
+        within_trace(run, may_shrink=True)
 
 
 def test_two_runs_never_share_a_folder(command: Command, trace: str, tmp_path: Path) -> None:

@@ -81,8 +81,8 @@ def test_a_job_keeps_its_colour_until_it_ends(tmp_path: Path) -> None:
 
 
 def test_colours_of_jobs_differ() -> None:
-    colours = render.job_colours(300)
-    assert len(set(colours)) == 300
+    colours = render.job_colours()
+    assert len(set(colours)) == len(colours) == render.MAX_COLOURS
     assert all(re.fullmatch(r"#[0-9a-f]{6}", each) for each in colours)
     numbers = np.array([[int(each[at : at + 2], 16) for at in (1, 3, 5)] for each in colours], float)
     for apart in range(1, 8):

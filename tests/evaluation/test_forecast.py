@@ -16,6 +16,7 @@ from gpu_cluster_gym.evaluation.forecast import Calibration, PastForecast
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.traces import Snapshot, cut
 from gpu_cluster_gym.workloads import Present, Scenario, filled, prepare, present
+from tests.cases.bad_logs import SLURM_HEADER, SLURM_JOB
 
 CLUSTER = "2x8"
 RULES = Scenario(cluster=CLUSTER, physics="estimates")
@@ -187,6 +188,12 @@ def test_calibration_stretches_each_half_until_enough_would_have_held() -> None:
     assert ends[1] == pytest.approx(was)
 
 
+@pytest.mark.parametrize(("times", "expected"), [(100, 95), (30, 30), (8, 8)])
+def test_few_past_times_need_a_larger_quantile(times: int, expected: int) -> None:
+    """Of 30 times, the 95 % quantile would be 29, but without one time, 28: two of 30 times would be missed."""
+    assert forecasting.factor([np.array([float(each)]) for each in range(1, times + 1)]) == expected
+
+
 def test_a_backtest_compares_with_what_happened() -> None:
     table = simulated(200, seed=1)
     found = forecasting.backtest(
@@ -230,6 +237,29 @@ def test_a_log_of_finished_jobs_may_have_some_without_gpus(
     out = " ".join(capsys.readouterr().out.split())
     assert "Run times sampled from 1 finished jobs" in out
     assert "Note: jobs of the history without GPUs left out: 1." in out
+
+
+def test_running_jobs_of_the_history_do_not_count_as_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of sacct, which has the time that a running job has run so far."""
+    (now := tmp_path / "now.csv").write_text(
+        "job_id,submit_s,num_gpus,duration_s,logged_start_s,time_limit_s\na,0,8,,0,2000\nb,10,8,,,100\n"
+    )
+    runs = (
+        SLURM_JOB.replace("101", "102")
+        .replace("COMPLETED", "RUNNING")
+        .replace("2024-03-01T02:10:00", "Unknown")
+    )
+    (log := tmp_path / "sacct.txt").write_text(f"{SLURM_HEADER}\n{SLURM_JOB}\n{runs}\n")
+    args = ["forecast", str(now), "--cluster", "1x8", "--history", str(log), "--futures", "2"]
+    assert main(args) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Run times sampled from 1 finished jobs" in out
+    assert "Note: jobs of the history that still run or queue left out: 1." in out
+    log.write_text(f"{SLURM_HEADER}\n{runs}\n")
+    assert main(args) == 2
+    assert "no job on GPUs that has ended" in capsys.readouterr().err
 
 
 def test_the_command_prints_a_row_for_each_queued_job(

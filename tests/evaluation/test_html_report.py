@@ -1,7 +1,9 @@
 """The HTML report is one self-contained file that shows the run's numbers and replays its schedules."""
 
+import base64
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -50,7 +52,8 @@ def data_of(text: str) -> Any:
 def window_of(text: str, window: int = 0) -> dict[str, Any]:
     found = re.search(rf'<script type="text/plain" id="window-{window}">(.*?)</script>', text)
     assert found
-    return replay.unpacked(found[1])
+    content: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(found[1])))
+    return content
 
 
 def lives_of(win: dict[str, Any], policy: str) -> dict[str, list[tuple[str, float, float, str]]]:

@@ -9,12 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import table
-from benchmarks.table import TABLE, Cell, Row
+from benchmarks import table, tune
+from benchmarks.table import TABLE, Cell, Row, ratio_dots
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.baselines import _tuned
-from gpu_cluster_gym.evaluation import search
-from gpu_cluster_gym.evaluation.plot.figures import ratio_dots
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import named, windows
 from gpu_cluster_gym.workloads import names as workload_names
@@ -170,7 +168,7 @@ def test_a_ratio_is_the_mean_of_the_windows_own_ratios(monkeypatch: pytest.Monke
     work = windows(SMALL, "test", 3)
     cells = {cell.policy: cell for cell, _ in table.column("no such workload", work, processes=1)}
     sjf, fifo = (
-        np.array([search.counted(partial(Ranking, key), {}, load)[0] for load in work])
+        np.array([tune.counted(partial(Ranking, key), {}, load)[0] for load in work])
         for key in ("estimate", "submit")
     )
     assert list(cells) == [*FEW, table.AGENT]

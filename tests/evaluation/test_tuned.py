@@ -12,13 +12,12 @@ import pandas as pd
 import pytest
 
 from benchmarks import tune
+from benchmarks.tune import Outcome, candidates
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.resolve import BASELINES
 from gpu_cluster_gym.baselines import _tuned
 from gpu_cluster_gym.evaluate import main, read_choices
-from gpu_cluster_gym.evaluation import search
 from gpu_cluster_gym.evaluation.choices import workload_like
-from gpu_cluster_gym.evaluation.search import Outcome, candidates
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import VERSION
 from gpu_cluster_gym.workloads import Scenario, Window, Workload, full_trace, named, prepare, windows
@@ -46,7 +45,7 @@ def validation() -> list[Workload]:
 
 @pytest.fixture(scope="module")
 def found(training: list[Workload], validation: list[Workload]) -> Outcome:
-    return search.search(threshold, MARGINS, training, validation, budget=10**6)
+    return tune.search(threshold, MARGINS, training, validation, budget=10**6)
 
 
 # The search.
@@ -65,8 +64,8 @@ def test_a_score_is_the_mean_ratio_to_fifo_and_events_are_instants(
     found: Outcome, training: list[Workload]
 ) -> None:
     trial = found.training[1]
-    pairs = [search.counted(threshold, trial.settings, load) for load in training]
-    fifo = [search.counted(lambda: Ranking("submit"), {}, load)[0] for load in training]
+    pairs = [tune.counted(threshold, trial.settings, load) for load in training]
+    fifo = [tune.counted(lambda: Ranking("submit"), {}, load)[0] for load in training]
     ratios = [jct / usual for (jct, _), usual in zip(pairs, fifo, strict=True)]
     assert trial.score == pytest.approx(sum(ratios) / len(ratios))
     assert trial.events == sum(events for _, events in pairs)
@@ -77,7 +76,7 @@ def test_validation_chooses_among_the_default_and_the_best_few(found: Outcome) -
     assert found.training[0].settings == found.validation[0].settings == {}
     assert found.best == min(found.validation, key=lambda trial: trial.score).settings
     complete = [trial for trial in found.training[1:] if len(trial.ratios) == 3]
-    few = sorted(complete, key=lambda trial: trial.score)[: search.FINALISTS]
+    few = sorted(complete, key=lambda trial: trial.score)[: tune.FINALISTS]
     assert [trial.settings for trial in found.validation[1:]] == [trial.settings for trial in few]
 
 
@@ -86,7 +85,7 @@ def test_the_budget_is_never_exceeded(
     share: float, found: Outcome, training: list[Workload], validation: list[Workload]
 ) -> None:
     budget = int(share * found.events)
-    cut = search.search(threshold, MARGINS, training, validation, budget=budget)
+    cut = tune.search(threshold, MARGINS, training, validation, budget=budget)
     assert cut.training[0] == found.training[0]
     assert found.training[0].events < cut.events <= budget
 
@@ -99,8 +98,8 @@ def test_the_best_settings_run_on_more_windows(training: list[Workload], validat
     """
     many = windows(SMALL, "train", 16)
     grid = {"margin": (0.5, 2.0, 8.0, 32.0, 1e9), "exponent": (0.5, 1.0)}
-    budget = search.search(threshold, {}, many, validation, budget=10**6).events * 7 // 2
-    default, *others = search.search(threshold, grid, many, validation, budget=budget).training
+    budget = tune.search(threshold, {}, many, validation, budget=10**6).events * 7 // 2
+    default, *others = tune.search(threshold, grid, many, validation, budget=budget).training
     reached = [len(trial.ratios) for trial in others]
     assert len(default.ratios) == 16
     assert [count for count in (1, 4, 16) if count in reached] == [1, 4, 16]
@@ -114,7 +113,7 @@ def test_a_budget_for_not_even_one_policy_is_refused(
     training: list[Workload], validation: list[Workload]
 ) -> None:
     with pytest.raises(ValueError, match="budget 100: expected at least"):
-        search.search(threshold, MARGINS, training, validation, budget=100)
+        tune.search(threshold, MARGINS, training, validation, budget=100)
 
 
 def test_a_grid_that_changes_nothing_is_given_up(
@@ -126,7 +125,7 @@ def test_a_grid_that_changes_nothing_is_given_up(
     def make(**settings: Any) -> Policy:
         return threshold(**settings) if settings else never()
 
-    outcome = search.search(make, grid, training, validation, budget=10**6)
+    outcome = tune.search(make, grid, training, validation, budget=10**6)
     assert [len(trial.ratios) for trial in outcome.training] == [3, 1, 1, 1]
     assert outcome.best == {}
 
@@ -137,7 +136,7 @@ def test_a_grid_that_changes_nothing_is_given_up(
 @pytest.mark.parametrize("split", ["test", "validation"])
 def test_a_search_refuses_to_train_on_other_windows(split: Any, validation: list[Workload]) -> None:
     with pytest.raises(ValueError, match="expects windows of the train split"):
-        search.search(threshold, MARGINS, windows(SMALL, split, 1), validation, budget=10**6)
+        tune.search(threshold, MARGINS, windows(SMALL, split, 1), validation, budget=10**6)
 
 
 def test_a_search_refuses_test_windows_and_whole_traces_for_validation(training: list[Workload]) -> None:
@@ -146,7 +145,7 @@ def test_a_search_refuses_test_windows_and_whole_traces_for_validation(training:
     )
     for wrong in (windows(SMALL, "test", 1), [everything]):
         with pytest.raises(ValueError, match="expects windows of the validation split"):
-            search.search(threshold, MARGINS, training, wrong, budget=10**6)
+            tune.search(threshold, MARGINS, training, wrong, budget=10**6)
 
 
 def test_the_command_makes_no_test_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """Architecture of the sources: import order, uses of libraries, file lengths; failures list every offender."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -185,6 +187,19 @@ def test_the_kernel_does_not_import_pandas() -> None:
 def test_files_keep_the_line_budget() -> None:
     lengths = {path: len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in everything()}
     assert {path: length for path, length in lengths.items() if length > FILE_BUDGET} == {}
+
+
+def test_contributing_states_the_lines_of_each_folder_within_a_tenth() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+)/` \| \d+ \| ([\d,]+) ", text, re.MULTILINE)
+    stated = {name: int(lines.replace(",", "")) for name, lines in rows}
+    found: Counter[str] = Counter()
+    for path in filter(lambda path: "/" in path, product()):
+        folder = "simulator/kernel" if path.startswith("simulator/kernel/") else owner(path)
+        found[folder] += len((ROOT / path).read_text(encoding="utf-8").splitlines())
+    assert {
+        each: lines for each, lines in found.items() if abs(lines - stated.get(each, 0)) > 0.1 * lines
+    } == {}
 
 
 def test_every_public_name_has_a_docstring() -> None:

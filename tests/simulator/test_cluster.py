@@ -2,11 +2,19 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from gpu_cluster_gym.simulator.cluster import cluster
+from gpu_cluster_gym.evaluation.table_notes import trace_notes
+from gpu_cluster_gym.simulator.cluster import GPU_MEMORY_GIB, MEMORY_GIB, cluster
+from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import tier
+from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.simulator.vocabulary import GPU_TYPES
+from gpu_cluster_gym.traces._fill import DATA
+from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.accounts.reference import Job, Node, Rules
+from tests.cases import tiny
 from tests.cases.scenarios import compiled
 
 
@@ -37,3 +45,40 @@ def test_the_largest_cluster() -> None:
 def test_a_larger_cluster_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 1048576 jobs, 16384 nodes and 65536 GPUs"):
         tier(jobs=1, nodes=16_385, gpus=65_536)
+
+
+def test_gpu_types_have_the_memory_of_their_data_sheets() -> None:
+    """Those without measured speeds too, and the A100 of 80 GB by its memory."""
+    rows = pd.read_csv(DATA / "hardware.csv").query("kind == 'gpu' and parameter == 'memory'")
+    memory = dict(zip(rows["name"].str.lower(), rows["value"].astype(float), strict=True))
+    assert {name: cluster(f"1x2-{name}").node_gpu_memory_gib for name in memory} == {
+        name: (gib,) for name, gib in memory.items()
+    }
+    assert {name for name in MEMORY_GIB if name not in memory} == set()
+
+
+def test_an_unknown_type_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.csv"
+    file.write_text("gpus,gpu_memory_gib,cores,gpu_type\n8,80,48,h300\n", encoding="utf-8")
+    for name in ("4x8-h300", str(file)):
+        with pytest.raises(
+            ValueError, match="v100, k80, p100, t4, rtx2080ti, rtx3090, a100, l40s, h100, h200"
+        ):
+            cluster(name)
+
+
+def test_a_type_without_measured_speeds_has_only_its_memory(tmp_path: Path) -> None:
+    """Its jobs run as on V100s, with a note; physics that needs its speed is refused."""
+    fields = tiny.scenario(tmp_path, tiny.jobs().assign(model="resnet50"))
+    assert set(GPU_MEMORY_GIB) == set(GPU_TYPES)
+    ends = {}
+    for name in ("2x8-32gb", "2x8-h200-32gb"):
+        load = full_trace(Scenario(**fields | {"cluster": name}))
+        ends[name] = run(Ranking("submit"), load.episode()).state.finish_s[: len(load.jobs)].tolist()
+        noted = "Note: the speed of h200 is not simulated: run times are those of the trace."
+        assert (noted in trace_notes([load])) == ("h200" in name)
+    assert ends["2x8-32gb"] == ends["2x8-h200-32gb"]
+    with pytest.raises(
+        ValueError, match="no public measurement of the speed of h200 is known: drop gpu_types"
+    ):
+        full_trace(Scenario(**fields | {"cluster": "2x4-h200+2x8", "physics": "memory,gpu_types"}))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,10 @@ import pytest
 from gpu_cluster_gym.simulator.cluster import uniform
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
+from gpu_cluster_gym.simulator.kernel.moves import rollouts
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
 from gpu_cluster_gym.simulator.kernel.union import decide
-from gpu_cluster_gym.simulator.look_ahead_policy import Labels, LookAhead, label
+from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead, rollout_workspace
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.simulator.rule_policy import Choose, Offsets, Rule, Steered, memory_of
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
@@ -44,6 +46,37 @@ def midway(load: Workload, share: float = 0.5) -> tuple[Episode, np.ndarray]:
     assert decide.run_until(episode.states, 0, memory, 0, episode.jobs, until - 1)
     assert episode.advance()
     return episode, memory
+
+
+class Labels(NamedTuple):
+    """Estimates for each move of a list, the rule's own choice included.
+
+    features: (moves, len(FEATURES)), see `simulator.kernel.moves.move_list.FEATURES`.
+    advantages_s: (moves,), discounted job-seconds gained over the rule's own choice, whose advantage is 0.
+    errors_s: (moves,), standard errors.
+    own: position of the rule's own choice.
+    """
+
+    features: np.ndarray
+    advantages_s: np.ndarray
+    errors_s: np.ndarray
+    own: int
+
+
+def label(policy: LookAhead, states: np.ndarray, jobs: np.ndarray, memory: np.ndarray) -> Labels | None:
+    """Return the estimated advantage of each move at this instant, all in `draws` futures; None if there is no choice.
+
+    The first record and the first memory, of a rule or of this policy, are only read.
+    """
+    states, jobs, memory = states[:1].copy(), jobs.copy(), memory[[0, 0]]
+    lists, buffers = rollout_workspace(states, jobs, memory)
+    if not rollouts.label(states, jobs, lists, buffers, policy.options):
+        return None
+    v, count = lists[0], int(lists[0].num)
+    total, num_futures = v.advantage_sum[:count], v.num_futures[:count]
+    squares = v.advantage_squares[:count] - total**2 / num_futures
+    error = np.sqrt(np.maximum(squares, 0.0) / np.maximum(num_futures - 1, 1) / num_futures)
+    return Labels(v.features[:count].copy(), total / num_futures, error, int(v.own))
 
 
 def labelled(load: Workload, share: float = 0.5, policy: LookAhead = QUICK) -> Labels:

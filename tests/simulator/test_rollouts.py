@@ -6,12 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 
+from benchmarks.speed_rows import Rollouts
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.kernel.union import decide
 from gpu_cluster_gym.simulator.policy import Policy, Wait
-from gpu_cluster_gym.simulator.rule_policy import Rollouts, Rule, memory_of
+from gpu_cluster_gym.simulator.rule_policy import Rule, memory_of
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.vocabulary import DONE
 from gpu_cluster_gym.workloads import Workload, named, windows

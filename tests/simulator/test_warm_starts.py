@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.evaluation.lower_bound import lower_bound
 from gpu_cluster_gym.evaluation.metrics import summarise
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.simulator.relaxations import lower_bound
 from gpu_cluster_gym.workloads import Scenario, Workload
 from gpu_cluster_gym.workloads._workload import prepare, read
 from tests.accounts import reference

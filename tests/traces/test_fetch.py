@@ -121,6 +121,30 @@ def test_a_hash_that_nobody_published_is_printed(served: dict[str, Any], tmp_pat
     assert f"SHA-256 {hashlib.sha256(GOOD).hexdigest()} (none is published" in " ".join(lines)
 
 
+def test_a_plain_file_is_checked_by_its_name_in_git(served: dict[str, Any], tmp_path: Path) -> None:
+    """By what `git hash-object` prints for this content."""
+    served["content"] = b"job,start\n"
+    plain = Archive(
+        served["url"].replace("trace.tar.gz", "jobs.csv"), blob="cfd4cdada7318a571cb62064b01b69111ad21f16"
+    )
+    mine = Trace((plain,), "CC BY 4.0", "a paper", "jobs.csv")
+    lines: list[str] = []
+    fetch(mine, tmp_path / "mine", lines.append)
+    assert (tmp_path / "mine" / "jobs.csv").read_bytes() == b"job,start\n"
+    assert lines == ["jobs.csv: 10 bytes, Git's SHA-1 as published"]
+    served["content"] = b"job,begin\n"
+    with pytest.raises(FetchError, match="the file was removed"):
+        fetch(mine, tmp_path / "other", silent)
+
+
+@pytest.mark.parametrize(("name", "words"), [("philly", "is in Git LFS: git clone"), ("helios", "unzip it")])
+def test_a_trace_that_is_not_fetched_is_answered_with_the_way(
+    name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fetch", name, "--out", str(tmp_path / "mine")]) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_a_truncated_download_is_resumed(served: dict[str, Any], tmp_path: Path) -> None:
     served["stop"] = 100
     with pytest.raises(FetchError, match="again to resume"):
@@ -159,3 +183,5 @@ def test_addresses_are_encrypted_and_hashes_are_hashes() -> None:
         for archive in each.archives:
             assert archive.url.startswith("https://")
             assert archive.sha256 is None or len(bytes.fromhex(archive.sha256)) == 32
+            assert archive.blob is None or len(bytes.fromhex(archive.blob)) == 20
+            assert archive.sha256 or archive.blob

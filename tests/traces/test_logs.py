@@ -192,6 +192,31 @@ def test_gpus_are_counted_from_tres(tmp_path: Path, tres: str, gpus: int, kind: 
     assert table.get("gpu_type", pd.Series([None])).tolist() == [kind]
 
 
+def test_a_job_on_shards_has_a_whole_gpu_on_each_node(tmp_path: Path) -> None:
+    """Of shards, or of MPS; GPUs beside shards count alone, and no shards are none."""
+    usual = "|1|8|cpu=8,gres/gpu=2|billing=8,cpu=8,gres/gpu=2,mem=64G,node=1"
+    tres = ("gres/shard=3", "gres/mps:a100=50", "gres/gpu=2,gres/shard=3", "gres/shard=0")
+    rows = [
+        changed(SLURM_JOB, ("101", f"10{number}"), (usual, f"|{nodes}|8||cpu=8,{cell}"))
+        for number, (cell, nodes) in enumerate(zip(tres, (1, 3, 1, 1), strict=True), 1)
+    ]
+    table = slurm(tmp_path, *rows)
+    assert table["num_gpus"].tolist() == [1, 3, 2, 0]
+    assert noted(table, "given one whole GPU on each node") == 2
+
+
+def test_slices_that_are_rounded_up_are_counted(tmp_path: Path) -> None:
+    """A hundred jobs of a seventh of a GPU."""
+    rows = [
+        changed(SLURM_JOB, ("101", str(number)), ("gres/gpu=2,mem", "gres/gpu:a100_1g.5gb=1,mem"))
+        for number in range(100)
+    ]
+    table = slurm(tmp_path, *rows)
+    assert table["num_gpus"].sum() == 100
+    assert noted(table, "jobs on MIG slices, counted as sevenths of a GPU") == 100
+    assert noted(table, "(14.29 GPUs asked for, 100 simulated)") == 100
+
+
 def test_gres_of_old_versions_are_counted_for_each_node(tmp_path: Path) -> None:
     old = f"{SLURM_HEADER.replace('AllocTRES', 'AllocGRES')}\n" + changed(
         SLURM_JOB, ("|1|8|", "|2|8|"), ("billing=8,cpu=8,gres/gpu=2,mem=64G,node=1", "gpu:tesla:4(S:0-1)")

@@ -12,6 +12,7 @@ from benchmarks.philly_batches import block, fitted
 from benchmarks.philly_fidelity import batches, burstiness, members, read_log
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.traces import _philly_generator
+from gpu_cluster_gym.traces._philly_generator import PROBE_VC
 from gpu_cluster_gym.workloads import Scenario
 from gpu_cluster_gym.workloads._windows import in_range, list_file
 
@@ -187,3 +188,19 @@ def test_windows_of_512_jobs_look_like_the_logs() -> None:
     top = [table["duration_s"].nlargest(25).sum() / table["duration_s"].sum() for table in windows]
     assert np.log(span / [1.3, 5.8, 16]) == pytest.approx(0, abs=0.5)
     assert np.quantile(top, (0.1, 0.5, 0.9)) == pytest.approx([0.41, 0.72, 0.91], abs=0.15)
+
+
+def test_a_scale_multiplies_batches_but_not_the_probe(drawn: pd.DataFrame) -> None:
+    """Four times the jobs in the same time, but for the virtual cluster of the probe; a scale of 1 changes no draw."""
+    same = traces.load("philly", seed=0, jobs=JOBS, scale=1.0)
+    pd.testing.assert_frame_equal(same, drawn[:JOBS].drop(columns="seed"))
+    more = pd.concat(
+        traces.load("philly", seed=seed, jobs=4 * JOBS, scale=4.0).assign(seed=seed) for seed in SEEDS
+    )
+    span_s = [table.groupby("seed")["submit_s"].max().sum() for table in (drawn, more)]
+    of_probe = [(table["vc"] == PROBE_VC).sum() for table in (drawn, more)]
+    others = [(table["vc"] != PROBE_VC).sum() for table in (drawn, more)]
+    assert others[1] / span_s[1] == pytest.approx(4 * others[0] / span_s[0], rel=0.15)
+    assert 1.5 < of_probe[1] / span_s[1] / (of_probe[0] / span_s[0]) < 3
+    with pytest.raises(ValueError, match="scale 0: expected more than 0"):
+        traces.load("philly", seed=0, jobs=2, scale=0)

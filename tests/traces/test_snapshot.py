@@ -198,3 +198,10 @@ def test_a_file_cut_in_the_middle_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError):
         snapshot(file_of(tmp_path, text[: len(text) // 2], "cut.json"))
     assert np.isfinite(snapshot(file_of(tmp_path, text, "full.json")).now_s)
+
+
+def test_a_queued_job_on_shards_has_a_whole_gpu_on_each_node(tmp_path: Path) -> None:
+    shards = job(2, ["PENDING"], tres_req_str="cpu=4,gres/shard=2", node_count=number(2))
+    found = snapshot(slurm_queue.squeue(tmp_path / "squeue.json", RUNS, shards))
+    assert found.queued["num_gpus"].tolist() == [2]
+    assert any(note.endswith("given one whole GPU on each node: 1") for note in found.notes)

@@ -109,9 +109,8 @@ def test_one_table_holds_windows_of_one_split() -> None:
 
 
 def test_all_random_draws_use_named_streams() -> None:
-    """Confidence intervals and the cells of a fit are excepted: their seeds do not affect the simulation."""
-    statistics = {"evaluation/comparison.py"}
-    apart = {"traces/_streams.py", "agents/history.py", *statistics}
+    """Confidence intervals are excepted: their seeds do not affect the simulation."""
+    apart = {"traces/_streams.py", "evaluation/comparison.py"}
     assert {
         path for path in product_sources() if "default_rng" in (ROOT / path).read_text(encoding="utf-8")
     } == apart

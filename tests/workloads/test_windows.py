@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpu_cluster_gym.evaluation.search import check_split
+from benchmarks import list_windows
+from benchmarks.tune import check_split
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import ACCEPTED_RANGE, Scenario, Split, Workload, of_whole_log, up_to, windows
 from gpu_cluster_gym.workloads import _windows as chosen
-from gpu_cluster_gym.workloads._windows import GAP_S, listed_ratios, rows_of, write_list
+from gpu_cluster_gym.workloads._windows import GAP_S, listed_ratios, rows_of
 from tests.cases import tiny
 
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -242,7 +243,7 @@ def test_a_list_spares_the_simulation_and_changes_nothing(
 ) -> None:
     scenario = replace(generated, all_windows=False)
     simulated = windows(scenario, "train", 2)
-    write_list(scenario, {"train": 20})
+    list_windows.write(scenario, {"train": 20})
     monkeypatch.setattr(chosen, "jct_over_run_time", lambda *_: pytest.fail("this window is on the list"))
     listed = windows(scenario, "train", 2)
     assert [window.window for window in listed] == [window.window for window in simulated]
@@ -250,7 +251,7 @@ def test_a_list_spares_the_simulation_and_changes_nothing(
 
 
 def test_a_list_of_windows_holds_only_for_its_jobs(generated: Scenario, no_lists: Path) -> None:
-    write_list(generated, {"test": 2})
+    list_windows.write(generated, {"test": 2})
     assert set(listed_ratios(replace(generated, physics="none", placement="pooled"), "test")) == {0, 1}
     for change in (
         {"seed": 1},

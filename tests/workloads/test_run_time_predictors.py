@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.history import recorded, rms, uses
+from benchmarks.history import PROFILE, fit, log_rms, recorded, uses, written_down
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.agents.history import PROFILE, fit, written_down
 from gpu_cluster_gym.simulator.history import nearest
 from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.kernel.union.estimates import PROFILE_WIDTH as WIDTH
@@ -94,9 +93,13 @@ def test_stored_predictors_belong_to_workloads_and_load(name: str) -> None:
 def test_the_history_of_mixed_predicts_better_than_estimates_and_requests() -> None:
     records = recorded(windows(replace(named("mixed"), run_time_predictor="mixed"), "validation", 2))
     running = records[records["share"].between(0.05, 0.6)]
-    assert rms(running["expected"], running["left"]) < 0.75 * rms(running["estimated"], running["left"])
+    assert log_rms(running["expected"], running["left"]) < 0.75 * log_rms(
+        running["estimated"], running["left"]
+    )
     trained = records[records["gpus"] > 0]
-    assert rms(trained["expected cores"], trained["need"]) < 0.5 * rms(trained["requested"], trained["need"])
+    assert log_rms(trained["expected cores"], trained["need"]) < 0.5 * log_rms(
+        trained["requested"], trained["need"]
+    )
 
 
 def test_every_use_of_predictions_runs_to_the_end() -> None:

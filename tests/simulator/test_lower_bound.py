@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_cluster_gym.evaluation import lower_bound as module
-from gpu_cluster_gym.evaluation.lower_bound import gap_closed, lower_bound
 from gpu_cluster_gym.simulator import relaxations
 from gpu_cluster_gym.simulator.cluster import Cluster, uniform
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.physics import Physics
+from gpu_cluster_gym.simulator.relaxations import gap_closed, lower_bound
 from tests.accounts.every_schedule import Search
 from tests.cases.levers import some, work
 
@@ -73,7 +72,7 @@ def test_moments_of_progress_are_those_of_serving_the_least_work_first() -> None
     The mean moments are (8 x 4 + 2 x 13) / 10 = 5.8 and 10; half of the minimum times, 5 and 2, come in addition.
     """
     seconds = np.array([0.0, 8.0]), np.array([10.0, 4.0]), np.array([10.0, 4.0])
-    assert module._by_mean_moment(*seconds) == pytest.approx([5.8 + 5, 10 - 8 + 2])
+    assert relaxations._by_mean_moment(*seconds) == pytest.approx([5.8 + 5, 10 - 8 + 2])
 
 
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {}
@@ -157,15 +156,17 @@ def no_job_is_faster_than_requested(patch: pytest.MonkeyPatch) -> None:
 
 @planted
 def a_job_ends_its_whole_time_after_its_mean_moment(patch: pytest.MonkeyPatch) -> None:
-    sound = module._by_mean_moment
-    patch.setattr(module, "_by_mean_moment", lambda submit, work, least: sound(submit, work, 2 * least))
+    sound = relaxations._by_mean_moment
+    patch.setattr(relaxations, "_by_mean_moment", lambda submit, work, least: sound(submit, work, 2 * least))
 
 
 @planted
 def the_longest_job_is_served(patch: pytest.MonkeyPatch) -> None:
-    sound = module._served
+    sound = relaxations._served
     patch.setattr(
-        module, "_served", lambda submit, work, by_remaining: sound(submit, work[::-1], by_remaining=False)
+        relaxations,
+        "_served",
+        lambda submit, work, by_remaining: sound(submit, work[::-1], by_remaining=False),
     )
 
 
