@@ -191,8 +191,7 @@ def ratio_intervals(
         name: np.bincount(block, each["jct_s"].to_numpy(float))[drawn].sum(axis=1)
         for name, each in found.items()
     }
-    limits = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
-    low_high = {name: np.quantile(each / sums[reference], limits).tolist() for name, each in sums.items()}
+    low_high = {name: percentile_limits(each / sums[reference]) for name, each in sums.items()}
     length_s = length_of_block(submit_s)
     over = f"{count} days" if length_s == DAY else f"{count} blocks of {duration(length_s)}"
     narrow = f"; they are too narrow below {FULL_WINDOWS}" if count < FULL_WINDOWS else ""
