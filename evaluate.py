@@ -394,7 +394,7 @@ def judge(
     off, heading = table_notes.levers_off(others, workloads), table_notes.heading(workloads)
     run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, off))
     file = run_folder.write_notes(folder, [*heading, "", *off, *details(came, len(found))])
-    table.console(sys.stdout).print(*heading[:2], "", *lines(came, len(found)), f"Notes: {file}", sep="\n")
+    table.console(sys.stdout).print(*heading[:3], "", *lines(came, len(found)), f"Notes: {file}", sep="\n")
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
@@ -465,7 +465,7 @@ def evaluate(
     out, heading = table.console(sys.stdout), table_notes.heading(workloads)
     read = table_notes.trace_notes(workloads) if evaluation.scenario.trace_file else []
     read += table_notes.parts_off(evaluation.scenario)
-    out.print(*heading[:2], *read, sep="\n")
+    out.print(*heading[:3], *read, sep="\n")
     logged = recorded_schedule(evaluation, workloads)
     makers: dict[str, Maker] = {name: partial(baselines.make, policy) for name, policy in policies.items()}
     kept = begun(evaluation, workloads, folder)
@@ -504,6 +504,7 @@ def evaluate(
     if evaluation.scenario.full_trace and evaluation.scenario.trace_file and learned:
         notes.append("The agent may have been trained on the first part of this trace.")
     notes += table_notes.footnotes(workloads, summaries, policies, reference, bounds) + over
+    notes += table_notes.late_in_words({name: results[name] for name in summaries}, workloads)
     found_on_log = verdicts(evaluation, workloads, results, folder)
     facts = provenance.collect(workloads, heading, notes)
     facts |= {"policy_files": journal.digests(evaluation.policy), "verdict": found_on_log}

@@ -325,7 +325,7 @@ def score_on(
     found = verdicts(summaries, count, run.training)
     run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, notes))
     file = run_folder.write_notes(folder, [*heading, "", *notes, "", *found])
-    out.print("", *heading[:2], "", table.table(summaries, bounds, reference), "", sep="\n")
+    out.print("", *heading[:3], "", table.table(summaries, bounds, reference), "", sep="\n")
     legend = table_notes.legend(workloads, summaries, reference)
     out.print(*left_out, found[0], *legend, f"Notes: {file}", sep="\n")
     return summaries

@@ -47,7 +47,7 @@ from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
 from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule
 from gpu_cluster_gym.traces import stream
-from gpu_cluster_gym.workloads import Workload, applicable, named, prepare, shifted, up_to
+from gpu_cluster_gym.workloads import Workload, applicable, named, offered, prepare, shifted, up_to
 from gpu_cluster_gym.workloads import names as workload_names
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,7 +65,6 @@ AHEAD_JOBS = 250  # largest windows with look-ahead, which takes minutes in larg
 SETTINGS, SPREAD = 16, 0.25  # settings of the luck split, and standard deviation of their offsets
 NEIGHBOURS = 16  # jobs of similar estimate that exchange errors
 ROOM = 0.05  # share of mean JCT from which a workload is said to have room
-DAY_S = 86_400.0
 Maker = Callable[[], Policy]
 
 
@@ -153,7 +152,7 @@ def measured(
             "load",
             "offered load",
             len(loads),
-            float(np.median([load_of(each) for each in loads])),
+            float(np.median([offered(each).uncapped for each in loads])),
             math.nan,
             math.nan,
         )
@@ -178,20 +177,6 @@ def rule_of(workload: str) -> Rule:
     """Return the rule with the constants searched for a workload, with its default weights where none were."""
     known = baselines.with_constants()
     return Rule(**(baselines.constants(workload).settings if workload in known else {}))
-
-
-def load_of(load: Workload) -> float:
-    """Return the offered load: requested GPUs x run time / (GPUs x time of arrivals); infinite if all come at once.
-
-    Jobs arrive in all days of a steady window, and in others from the first submission to the last.
-    """
-    table, scenario = load.table, load.scenario
-    days = scenario.warm_days + scenario.counted_days + scenario.after_days
-    span_s = (
-        table["submit_s"].max() - table["submit_s"].min() if scenario.steady_load is None else days * DAY_S
-    )
-    gpu_s = float((table["num_gpus"] * table["duration_s"]).sum())
-    return gpu_s / (load.cluster.num_gpus * span_s) if span_s > 0 else math.inf
 
 
 def best_published(workload: str, seed: int, processes: int) -> tuple[str, Maker]:

@@ -48,7 +48,7 @@ def main(args: Sequence[str] | None = None) -> None:
         scenario = replace(usual, trace_file=str(chosen.log), all_windows=all_windows)
         workloads = windows(scenario, "test", chosen.windows)
         heading = (each.replace(str(chosen.log), chosen.log.name) for each in table_notes.heading(workloads))
-        lines = [f"- *{label}*: {line}" for line in list(heading)[:2]]
+        lines = [f"- *{label}*: {line}" for line in list(heading)[:3]]
         described += [] if all_windows else lines
         print(*lines, sep="\n", flush=True)
         before = [cell for cell in kept if cell.workload == label]

@@ -464,6 +464,17 @@ def pool(summary: pd.DataFrame) -> pd.Series:
     return windows.mean()
 
 
+def late_work(results: pd.DataFrame, last_arrival_s: float) -> tuple[float, int]:
+    """Return the share of GPU time that jobs run after the last arrival, at most, and the number that end after it.
+
+    A job that is paused after the last arrival may run less than that.
+    """
+    late_s = (results["finish_s"] - last_arrival_s).clip(lower=0.0)
+    gpu_s = results["num_gpus"] * results["run_s"]
+    late = (results["num_gpus"] * np.minimum(late_s, results["run_s"])).sum()
+    return float(late / gpu_s.sum()), int((late_s > 0).sum())
+
+
 def _fairness(windows: Windows, owners: pd.DataFrame) -> pd.DataFrame:
     """Return Jain's index of the owners' mean slowdowns for each window and seed, a column per kind of owner."""
     jobs = windows.results.assign(slowdown=windows.slowdown)

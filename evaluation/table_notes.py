@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluation import runner, table
 from gpu_cluster_gym.evaluation.comparison import ESTIMATOR
-from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S, pool
+from gpu_cluster_gym.evaluation.metrics import SLOWDOWN_THRESHOLD_S, late_work, pool
 from gpu_cluster_gym.simulator.choice import flag
 from gpu_cluster_gym.simulator.kernel.cluster.parameters import PARAMETERS, Parameters
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
@@ -22,7 +23,8 @@ from gpu_cluster_gym.workloads import (
     PROPORTIONAL,
     Scenario,
     describe_shift,
-    loads,
+    offered_in_words,
+    parts_in_words,
 )
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
     lines = [
         f"{trace} on {cluster.name} ({size}{given})",
         f"{_extent(workloads)}, seed {scenario.seed}",
+        offered_in_words(workloads),
         f"placement {scenario.placement}, discipline {scenario.discipline}, {_physics(scenario)}",
     ]
     if "estimates" not in scenario.parts:
@@ -132,7 +135,7 @@ def _extent(workloads: Sequence["Workload"]) -> str:
     if scenario.full_trace:
         return f"{_counted(jobs, 'job')} as one episode"
     if scenario.steady_load is not None:
-        return f"{_counted(len(workloads), 'steady window')}: {loads(workloads)}"
+        return f"{_counted(len(workloads), 'steady window')}: {parts_in_words(workloads)}"
     low, high = ACCEPTED_RANGE
     which = (
         "without a filter"
@@ -213,6 +216,27 @@ def footnotes(
         *parts_off(scenario),
         *origins_in_short(workloads[0].table, scenario),
         *trace_notes(workloads),
+    ]
+
+
+def late_in_words(tables: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -> list[str]:
+    """Return a note on the work of scored jobs that is done after the last arrival of steady windows.
+
+    tables: results by policy.
+    """
+    if workloads[0].scenario.steady_load is None:
+        return []
+    texts = []
+    for name, results in tables.items():
+        of_window = dict(iter(results.groupby("window")))
+        late = [late_work(of_window[each.window.number], each.jobs["submit_s"][-1]) for each in workloads]
+        shares, jobs = zip(*late, strict=True)
+        texts.append(
+            f"{name} {100 * np.mean(shares):.1f} % (at most {100 * max(shares):.1f} % in a window; "
+            f"jobs: {sum(jobs):,} of {len(results):,})"
+        )
+    return [
+        f"Scored GPU time after the last arrival, mean over windows, and scored jobs that end then: {', '.join(texts)}."
     ]
 
 

@@ -31,7 +31,7 @@ from gpu_cluster_gym.workloads._scenario import (
     parts_of,
 )
 from gpu_cluster_gym.workloads._shifts import SHIFTS, TRAINING_SHIFTS, applicable, describe_shift
-from gpu_cluster_gym.workloads._steady import loads
+from gpu_cluster_gym.workloads._steady import Offered, offered, offered_in_words, parts_in_words
 from gpu_cluster_gym.workloads._windows import (
     ACCEPTANCE,
     ACCEPTED_RANGE,
@@ -67,6 +67,7 @@ __all__ = [
     "PROPORTIONAL",
     "SHIFTS",
     "TRAINING_SHIFTS",
+    "Offered",
     "Present",
     "Scenario",
     "Split",
@@ -81,11 +82,13 @@ __all__ = [
     "filled",
     "full_trace",
     "load",
-    "loads",
     "make_scenario",
     "named",
     "names",
     "of_whole_log",
+    "offered",
+    "offered_in_words",
+    "parts_in_words",
     "prepare",
     "present",
     "refuse_contradictions",
@@ -162,6 +165,11 @@ def refuse_ineffective(scenario: Scenario, fields: Mapping[str, Any]) -> None:
     parts = parts_of(scenario.physics_name)
     if MEASURED in parts:  # these depend on the log
         return
+    for name, needed in (("elastic_share", {"elastic"}), ("sharing_share", {"sharing", "memory"})):
+        if fields.get(name, 1) != 1 and not needed <= set(parts):
+            raise ChoiceError(
+                [Wrong(name, fields[name], f"1, or physics with {' and '.join(sorted(needed))}")]
+            )
     for each in PARAMETERS:
         usual = getattr(Parameters, each.name)
         if each.part not in (None, *parts) and fields.get(each.name, usual) != usual:

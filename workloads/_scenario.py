@@ -201,6 +201,11 @@ class Rules:
     restart_cost: Literal["measured", "high"] = "measured"
     """Pause and load times for a trace without them. measured: fitted to all public measurements; high: fitted to Sia's
     alone, about four times as long."""
+    elastic_share: float = choice(1.0, least=0, most=1)
+    """Share of jobs that may change their number of workers, where physics include elastic; the others keep it."""
+    sharing_share: float = choice(1.0, least=0, most=1)
+    """Share of jobs that may share their GPUs, where physics include sharing and memory; the others reserve all memory
+    of a GPU, as some frameworks do at start."""
     drop_too_large: bool = False
     """Drop jobs that the empty cluster could never hold instead of refusing the trace."""
     seed: int = choice(0, least=0)

@@ -224,24 +224,54 @@ def batches(table: pd.DataFrame) -> np.ndarray:
     return number
 
 
-def loads(workloads: Sequence[Workload]) -> str:
-    """Return a phrase about the loads and the parts of steady windows."""
+class Offered(NamedTuple):
+    """Load that jobs offer: sum(GPUs x run time) / (GPUs of the cluster x time in which they arrive).
+
+    capped: with run times of at most that time
+    uncapped: with whole run times
+    peak: of the work that is submitted in the busiest hour, over the GPU-seconds of an hour
+    """
+
+    capped: float
+    uncapped: float
+    peak: float
+
+
+def offered(work: Workload) -> Offered:
+    """Return the load of a workload; infinite if all jobs come at once.
+
+    Jobs arrive in all days of a steady window, and in others from the first submission to the last.
+    """
+    table, gpus = work.table, work.cluster.num_gpus
+    submit_s = table["submit_s"]
+    steady = work.scenario.steady_load is not None
+    length_s = stretch_of(work.scenario).end_s if steady else float(submit_s.max() - submit_s.min())
+    if length_s <= 0:
+        return Offered(np.inf, np.inf, np.inf)
+    capped, uncapped = (load_of(table, gpus, length_s, limit) for limit in (length_s, np.inf))
+    return Offered(capped, uncapped, peak_load(table, gpus, length_s))
+
+
+def offered_in_words(workloads: Sequence[Workload]) -> str:
+    """Return a phrase about the loads of some windows, from the smallest to the largest."""
+    capped, uncapped, peak = zip(*map(offered, workloads), strict=True)
+    if not np.isfinite(capped).all():
+        return "all jobs arrive at once" if len(workloads) == 1 else "all jobs of a window arrive at once"
+    return (
+        f"offered load {_range(capped, '.2f')} (uncapped {_range(uncapped, '.2f')}, busiest hour "
+        f"{_range(peak, '.3g')})"
+    )
+
+
+def parts_in_words(workloads: Sequence[Workload]) -> str:
+    """Return a phrase about the parts of steady windows."""
     stretch = stretch_of(workloads[0].scenario)
-    capped, whole, peak = [], [], []
-    for each in workloads:
-        gpus = each.cluster.num_gpus
-        capped.append(load_of(each.table, gpus, stretch.end_s, stretch.end_s))
-        whole.append(load_of(each.table, gpus, stretch.end_s))
-        peak.append(peak_load(each.table, gpus, stretch.end_s))
     counted = [int(each.counted.sum()) for each in workloads]
     jobs = [len(each.table) for each in workloads]
     days = [f"{seconds / DAY_S:g}" for seconds in stretch]
-    load, uncapped = _range(capped, ".2f"), _range(whole, ".2f")
-    load += f" ({uncapped} uncapped)" if uncapped != load else ""
     return (
-        f"load {load}, in the busiest hour {_range(peak, '.0f')}; FIFO schedules the first {days[0]} days; the "
-        f"{_range(counted, ',')} jobs of days {days[0]} to {days[1]} are scored; jobs arrive until day {days[2]} "
-        f"({_range(jobs, ',')})"
+        f"FIFO schedules the first {days[0]} days; the {_range(counted, ',')} jobs of days {days[0]} to {days[1]} are "
+        f"scored; jobs arrive until day {days[2]} ({_range(jobs, ',')})"
     )
 
 

@@ -329,9 +329,40 @@ def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFram
         own |= {"duty_error": 0.0, "memory_error": 0.0}
     own |= {"seed": seed, "largest_gpu_gib": machines.largest_gpu_gib}
     own |= {"cores_per_gpu": max(1, int(machines.cores_per_gpu))}
-    complete = traces.fill(table, **own)
+    complete = restricted(traces.fill(table, **own), scenario, seed)
     separate = "startup" in scenario.parts and "startup_s" not in table
     return _without_startup(complete) if separate else complete
+
+
+def restricted(table: pd.DataFrame, scenario: Scenario, seed: int) -> pd.DataFrame:
+    """Return filled jobs of which only the stated shares may change width or share GPUs, each drawn by its ID.
+
+    ValueError where some jobs may not share and GPUs have several memory sizes.
+    """
+    columns: dict[str, Any] = {}
+    if scenario.elastic_share < 1:
+        fixed = ~_drawn(table, scenario.elastic_share, seed, "elastic")
+        for name in ("min_workers", "max_workers"):
+            columns[name] = table[name].mask(fixed, table["num_gpus"])
+    if scenario.sharing_share < 1:
+        sizes = {*cluster(scenario.cluster_name).node_gpu_memory_gib}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"sharing_share {scenario.sharing_share:g}: jobs that reserve a whole GPU require GPUs of one memory "
+                f"size, but {scenario.cluster_name} has {', '.join(f'{size:g} GiB' for size in sorted(sizes))}"
+            )
+        alone = ~_drawn(table, scenario.sharing_share, seed, "sharing") & (table["num_gpus"] > 0)
+        for name in ("gpu_memory_gib", "profiled_memory_gib"):
+            columns[name] = table[name].mask(alone, max(sizes))
+    changed = table.assign(**columns)
+    changed.attrs = table.attrs
+    return changed
+
+
+def _drawn(table: pd.DataFrame, share: float, seed: int, what: str) -> np.ndarray:
+    """Return which jobs belong to a share; those of a smaller share also belong to a larger one."""
+    levels = [traces.stream(seed, f"{what} share", str(job)).random() for job in table["job_id"]]
+    return np.array(levels) < share
 
 
 def _without_startup(table: pd.DataFrame) -> pd.DataFrame:

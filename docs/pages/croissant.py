@@ -91,6 +91,27 @@ FILES = (
             "correlation": "Correlation of simulated and true gain",
         },
     ),
+    Data(
+        "docs/sweep.csv",
+        "Settings of steady windows, and whether they are accepted as a workload",
+        {
+            "cluster": "Nodes x GPUs",
+            "load": "Offered load",
+            "days": "Days under FIFO, days whose jobs are scored, days of further arrivals",
+            "cap_days": "Cap of run times, days; inf for none",
+            "quotas": "Borrowing under proportional quotas of virtual clusters; empty without quotas",
+            "jobs": "Mean number of jobs in a window",
+            "best": "Best published policy",
+            "waiting": "Its mean wait / mean JCT",
+            "late_work": "Share of the scored GPU time that it runs after the last arrival",
+            "random": "Mean JCT in random order relative to the best policy's",
+            "fifo_strict": "Mean JCT of strict FIFO relative to the best policy's",
+            "fifo": "Mean JCT of FIFO relative to the best policy's",
+            "fifo_slowdown": "Mean bounded slowdown of FIFO",
+            "best_slowdown": "Mean bounded slowdown of the best policy",
+            "verdict": "accepted, or the criteria that the setting fails",
+        },
+    ),
     Data("traces/data/philly_statistics.json", "Statistics of 82,163 jobs of Microsoft's Philly log of 2017"),
     Data(
         "traces/data/helios_statistics.json", "Published figures of the GPU jobs of SenseTime's Helios, 2020"

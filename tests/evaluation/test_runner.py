@@ -10,6 +10,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -199,6 +200,21 @@ def test_the_legend_names_policies_without_their_lever(
 
 def test_the_heading_notes_exact_estimates(workloads: list[Workload]) -> None:
     assert "estimates: exact" in table_notes.heading(workloads)
+
+
+def test_the_heading_has_the_load_of_all_windows(workloads: list[Workload]) -> None:
+    """Run times by the time from the first submission to the last, on 16 GPUs."""
+    found = []
+    for each in workloads:
+        jobs, span_s = each.table, each.table["submit_s"].max() - each.table["submit_s"].min()
+        found.append(sum(jobs["num_gpus"] * np.minimum(jobs["duration_s"], span_s)) / (16 * span_s))
+    (line,) = (line for line in table_notes.heading(workloads) if "load" in line)
+    assert line.startswith(f"offered load {min(found):.2f} to {max(found):.2f} (uncapped ")
+
+
+def test_jobs_that_arrive_at_once_have_no_load() -> None:
+    heading = table_notes.heading(windows(named("xonar_mix"), "train", 1))
+    assert "all jobs arrive at once" in heading
 
 
 def test_the_heading_names_the_history() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.envs.registration import make
+from gpu_cluster_gym.evaluation import table_notes
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.policy import Ranking
@@ -20,10 +21,10 @@ from gpu_cluster_gym.workloads import (
     Workload,
     base,
     full_trace,
-    loads,
     make_scenario,
     named,
     of_whole_log,
+    parts_in_words,
     windows,
 )
 from gpu_cluster_gym.workloads._steady import BEFORE, DAY_S, batches, load_of, stretch_of, thinned
@@ -109,13 +110,24 @@ def test_only_the_jobs_of_the_middle_are_in_the_results(window: Workload) -> Non
     assert 0 < len(middle) < len(submit_s)
 
 
-def test_the_heading_tells_the_load_and_what_counts(window: Workload) -> None:
-    said = loads([window])
-    assert said.startswith("load 1.0")
+def test_the_heading_tells_what_counts(window: Workload) -> None:
     assert (
         f"FIFO schedules the first 0.5 days; the {window.counted.sum():,} jobs of days 0.5 to 1 are scored"
-        in said
+        in parts_in_words([window])
     )
+
+
+def test_the_load_and_the_late_work_are_told(tmp_path: Path) -> None:
+    """Four hours on one GPU. B 7200-10800 and C 10800-46800 are scored; the last arrival is at 14,000 s.
+
+    The load is that of 7,200 + 3,600 + 36,000 + 100 s, C capped at 14,400 s; B and C arrive in the busiest hour.
+    """
+    work = log(tmp_path, [(0, 1, 7_200), (7_200, 1, 3_600), (7_300, 1, 36_000), (14_000, 1, 100)])
+    head = table_notes.heading([work])
+    assert f"offered load {25_300 / 14_400:.2f} (uncapped {46_900 / 14_400:.2f}, busiest hour 5)" in head
+    (note,) = table_notes.late_in_words({"fifo": work.results(run(FIFO, work.episode()))}, [work])
+    late = f"{100 * 32_800 / 39_600:.1f} %"
+    assert note.endswith(f": fifo {late} (at most {late} in a window; jobs: 1 of 2).")
 
 
 # The state at which policies begin.

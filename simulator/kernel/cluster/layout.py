@@ -398,7 +398,7 @@ class Tier(NamedTuple):
 
 
 JOB_TIERS = (512, 4_096, 16_384, 131_072, 1_048_576)
-MACHINE_TIERS = ((64, 512), (1_024, 8_192))
+MACHINE_TIERS = ((64, 512), (1_024, 8_192), (16_384, 65_536))
 
 
 def tier(jobs: int, nodes: int, gpus: int) -> Tier:
