@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import product
+from itertools import count, islice, product
 from pathlib import Path
 
 import numpy as np
@@ -94,12 +94,16 @@ def signals(
     limit_s: float = LIMIT_S,
     actions: Sequence[str] = tuple(TRAININGS),
 ) -> Iterator[Figure]:
-    """Send each signal to training runs at random moments; wrong are late ends, other exit codes, orphans, statuses."""
+    """Send each signal to training runs at random moments; wrong are late ends, other exit codes, orphans, statuses.
+
+    Runs that finish before their signal do not count.
+    """
     rng = np.random.default_rng(1)
     for action, name in product(actions, names):
         with tempfile.TemporaryDirectory() as folder:
-            outs = [Path(folder) / f"{k}" for k in range(rounds)]
-            faults = [stopped(action, out, name, float(rng.uniform(0, within_s)), limit_s) for out in outs]
+            outs = (Path(folder) / f"{k}" for k in count())
+            found = (stopped(action, out, name, float(rng.uniform(0, within_s)), limit_s) for out in outs)
+            faults = list(islice((fault for fault in found if fault is not None), rounds))
         yield figure(f"{name}: {action} runs not ended, or orphans left", faults)
 
 
@@ -349,12 +353,15 @@ def finish(flags: Sequence[str]) -> None:
     subprocess.run([sys.executable, *flags], cwd=ROOT, check=True, capture_output=True)
 
 
-def stopped(action: str, folder: Path, name: str, after_s: float, limit_s: float) -> str:
-    """Send a signal to a training run some seconds after its start; return what went wrong, or nothing."""
+def stopped(action: str, folder: Path, name: str, after_s: float, limit_s: float) -> str | None:
+    """Send a signal to a training run some seconds after its start; return what went wrong, or an empty string.
+
+    Return None where the run had finished before.
+    """
     with started(folder, *TRAININGS[action], "--out", str(folder)) as run:
         time.sleep(after_s)
         if run.poll() is not None:
-            return f"ended by itself with {run.returncode} before {after_s:.1f} s"
+            return f"exit code {run.returncode} before the signal" if run.returncode else None
         workers = children(run.pid)
         began = time.monotonic()
         run.send_signal(getattr(signal, name))
@@ -366,7 +373,8 @@ def stopped(action: str, folder: Path, name: str, after_s: float, limit_s: float
         time.sleep(GRACE_S)
         if orphans := [pid for pid in workers if is_alive(pid)]:
             return f"{len(orphans)} orphans after {name} at {after_s:.1f} s"
-    status = run_folder.status_of(folder)
+    if (status := run_folder.status_of(folder)) == "finished":
+        return None
     expected = "killed" if name == "SIGKILL" else "interrupted"
     if code != ENDED[name] or spent > limit_s or status != expected:
         return f"exit code {code} after {spent:.1f} s, status {status}, {name} at {after_s:.1f} s"
