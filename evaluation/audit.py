@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.evaluation.runner import Maker, is_oracle, reason_of
+from gpu_cluster_gym.evaluation.runner import Maker, is_oracle, made, reason_of
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
@@ -183,7 +183,7 @@ def try_table(result: Audited, make: Maker, seed: int, times: int) -> None:
 
 def simulated(load: "Workload", make: Maker, *, oracle: bool) -> Outcome:
     """Simulate a new policy with an account."""
-    episode, account, policy, error = load.episode(), Account(), make(), None
+    episode, account, policy, error = load.episode(), Account(), made(make), None
     try:
         run(policy, episode, oracle=oracle, account=account)
     except Exception as raised:  # a user's policy raises anything

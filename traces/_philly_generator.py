@@ -28,6 +28,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import expit, logit, ndtr
 
+from gpu_cluster_gym.traces._asking import refuse_while_asking
 from gpu_cluster_gym.traces._fill import STATISTICS
 from gpu_cluster_gym.traces._streams import stream
 from gpu_cluster_gym.traces._table import check
@@ -81,6 +82,7 @@ _STATUS = np.array(["Killed or Failed", "Pass"], dtype=object)
 
 def generate(seed: int, jobs: int | None = None) -> pd.DataFrame:
     """Return a table of `jobs` (default 4,000) consecutive jobs, from a random job of a random week on."""
+    refuse_while_asking("a trace")
     jobs = _DEFAULT_JOBS if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs {jobs}: expected at least 1")

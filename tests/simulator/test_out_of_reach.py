@@ -1,6 +1,7 @@
 """Short ways to the truth, or to the job record, lead nowhere; what is written past the view is noticed."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -9,12 +10,17 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym import baselines, traces
+from gpu_cluster_gym.evaluation.audit import audit
+from gpu_cluster_gym.evaluation.record import record_window
+from gpu_cluster_gym.evaluation.runner import run_window
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.policy import Action, Ranking
 from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, prepare, windows
+from gpu_cluster_gym.traces import _readers
+from gpu_cluster_gym.traces._log import Options
+from gpu_cluster_gym.workloads import Scenario, Workload, filled, full_trace, named, prepare, windows
 from tests.cases import tiny
 
 HIDDEN = ("duration_s", "crash_at", "predictable_from", "gpu_memory_gib", "iteration_s")
@@ -254,6 +260,68 @@ def test_jobs_are_not_made_while_a_policy_is_asked(load: Workload) -> None:
         run(asking, load.episode())
         assert asking.refused > 10, name
         way()
+
+
+def generators() -> dict[str, Callable[[], object]]:
+    """Return the generators and readers of all traces and workloads, each with a few jobs."""
+    found: dict[str, Callable[[], object]] = {}
+    for kind in ("traces", "workloads"):
+        for name in traces.available(kind):
+            module: Any = traces.provider(kind, name, "trace")
+            if hasattr(module, "trace"):
+                found[f"{kind} {name}"] = partial(module.trace, seed=0, jobs=20)
+    return found
+
+
+@pytest.mark.parametrize("name", generators())
+def test_no_generator_makes_jobs_while_a_policy_is_asked(name: str, load: Workload) -> None:
+    make, found = generators()[name], list[int]()
+
+    def step(view: View) -> None:
+        with pytest.raises(RuntimeError, match="while a policy decides"):
+            make()
+        found.append(1)
+
+    asking = Asking(step)
+    run(asking, load.episode())
+    assert asking.refused == 0
+    assert len(found) > 10
+    assert len(make()) == 20  # type: ignore[arg-type]
+
+
+def test_no_reader_reads_and_no_column_is_drawn_while_a_policy_is_asked(load: Workload) -> None:
+    file, table, few = str(load.scenario.trace_file), load.table, {"seed": 0, "largest_gpu_gib": 32.0}
+    readers: Any = _readers.readers()
+    ways: dict[str, Callable[[], object]] = {
+        "generic": lambda: readers["generic"].read(file, Options()),
+        "check": lambda: traces.check(table),
+        "fill": lambda: traces.fill(table, **few),  # type: ignore[arg-type]
+        "filled": lambda: filled(table, load.scenario, seed=0),
+    }
+    for name, way in ways.items():
+        way()
+        with traces.asking(), pytest.raises(RuntimeError, match="while a policy decides"):
+            way()
+        assert name
+
+
+class Forearmed:
+    """A policy that looks at its windows while it is made."""
+
+    def __init__(self) -> None:
+        self.known = windows(named("quick"), "test", 1)
+
+    def __call__(self, view: View) -> Action:
+        return view.next_move(Ranking("submit"))
+
+
+def test_jobs_are_not_made_while_a_policy_is_made(load: Workload) -> None:
+    assert Forearmed().known
+    for run_one in (run_window, record_window):
+        with pytest.raises(RuntimeError, match="while a policy decides"):
+            run_one(Forearmed, load)
+    with pytest.raises(RuntimeError, match="while a policy decides"):
+        audit({"forearmed": Forearmed}, pairs=1)
 
 
 # Writing past the view, on purpose.
