@@ -43,6 +43,7 @@ from gpu_cluster_gym.simulator.policy import (
     Throttle,
     Wait,
     fixed,
+    may_run_compiled,
     plain,
 )
 from gpu_cluster_gym.simulator.source import Source, adopt, seat_of, source_of
@@ -394,7 +395,7 @@ def run(
     """Run a policy on an episode to its end and return the episode.
 
     step_by_step: whether to ask a compiled policy action by action instead of running it inside the kernel; results are
-        the same
+        the same. Compiled policies of other packages are asked so in any case
     oracle: whether a ranking may use the truth; ValueError if it would and may not
     account: a new one that records what happens; ValueError if it is used, or the episode has started; results are
         the same
@@ -406,7 +407,7 @@ def run(
     ranking = fixed(policy, oracle=oracle) if isinstance(policy, Ranking) else None
     if ranking:
         set_up(ranking, episode)
-    whole = ranking or (policy if isinstance(policy, RunsCompiled) else None)
+    whole = ranking or (policy if may_run_compiled(policy) else None)
     with traces.asking():
         if whole and not (step_by_step or decisions is not None) and episode.run_compiled(whole, account):
             return episode

@@ -1,10 +1,11 @@
 """Policies, functions from a view to an action; the actions; and rankings, policies that are only an order."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, get_args
 
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, fault
 
@@ -252,7 +253,11 @@ def fixed(ranking: Ranking, *, oracle: bool = False) -> Ranking:
 
 
 class RunsCompiled(ABC):
-    """A policy that can run inside the kernel to the end; asked step by step it does the same."""
+    """A policy that can run inside the kernel to the end; asked step by step it does the same.
+
+    Only policies of this package are run so (`may_run_compiled`), since the kernel works on the whole record; those of
+    others are asked step by step.
+    """
 
     @abstractmethod
     def __call__(self, view: "View") -> Action:
@@ -273,6 +278,28 @@ class RunsCompiled(ABC):
         None means that the policy must be asked step by step for that.
         """
         return None
+
+
+def may_run_compiled(policy: object) -> TypeGuard[RunsCompiled]:
+    """Return whether a policy is of a class of this package, unchanged, and so are its parts that run compiled."""
+    kind = type(policy)
+    if not issubclass(kind, RunsCompiled) or not _is_of_this_package(kind):
+        return False
+    own: dict[str, Any] = vars(policy)
+    replaced = {name for name in own if hasattr(kind, name)} - {*getattr(kind, "__dataclass_fields__", ())}
+    parts = [each for each in own.values() if isinstance(each, RunsCompiled)]
+    return not replaced and all(map(may_run_compiled, parts))
+
+
+def _is_of_this_package(kind: type) -> bool:
+    """Return whether this package defines a class, whatever the class says of itself."""
+    module = sys.modules.get(str(kind.__module__))
+    root = __name__.partition(".")[0]
+    return (
+        module is not None
+        and str(kind.__module__).partition(".")[0] == root
+        and vars(module).get(str(kind.__qualname__)) is kind
+    )
 
 
 BASE_POLICY = Ranking("weighted", "cost_aware", exponent=1.0, margin=8.0)

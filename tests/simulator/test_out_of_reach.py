@@ -10,13 +10,19 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym import baselines, traces
+from gpu_cluster_gym.agents import load_policy
+from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
+from gpu_cluster_gym.baselines.tiresias import Tiresias
 from gpu_cluster_gym.evaluation.audit import audit
 from gpu_cluster_gym.evaluation.record import record_window
 from gpu_cluster_gym.evaluation.runner import run_window
 from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
-from gpu_cluster_gym.simulator.policy import Action, Ranking
-from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
+from gpu_cluster_gym.simulator.policy import Action, Ranking, RunsCompiled, may_run_compiled
+from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered
+from gpu_cluster_gym.simulator.source import adopt, source_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import _readers
 from gpu_cluster_gym.traces._log import Options
@@ -225,6 +231,89 @@ def test_what_is_written_through_the_view_changes_nothing(
     asking.policy = fifo
     cheated = load.results(run(asking, load.episode()))
     assert cheated.equals(load.results(run(fifo, load.episode(), step_by_step=True)))
+
+
+# Compiled policies of others.
+
+
+class TwoWays(RunsCompiled):
+    """A policy that is honest when it is asked, and an oracle when it runs compiled."""
+
+    def __call__(self, view: View) -> Action:
+        return view.next_move(Ranking("remaining", "by_order"))
+
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        adopt(states, 0, jobs, Ranking("true_remaining", "by_order"))
+        return bool(calls.run_rule(states, 0, jobs))
+
+
+class OfThisPackage(TwoWays):
+    __module__ = "gpu_cluster_gym.simulator.policy"
+    __qualname__ = "RunsCompiled"
+
+
+class BetterRule(Rule):
+    run_compiled = TwoWays.run_compiled
+
+
+class BetterTiresias(Tiresias):
+    run_compiled = TwoWays.run_compiled
+
+
+class BetterSteering(Steered):
+    def run_intervals(self, states: np.ndarray, jobs: np.ndarray, *_: object) -> bool:
+        return TwoWays().run_compiled(states, jobs, states)
+
+
+def with_a_method_of_its_own() -> Tiresias:
+    made = Tiresias()
+    made.run_compiled = TwoWays().run_compiled  # type: ignore[method-assign]
+    return made
+
+
+def with_a_memory_of_its_own() -> Tiresias:
+    made = Tiresias()
+    made.kernel = Tiresias.kernel._replace(run=None)  # type: ignore[misc,arg-type]
+    return made
+
+
+def steering(kind: type[Steered]) -> Steered:
+    return kind(Offsets(Rule(), ("price",)), 8, lambda load: np.zeros(1))
+
+
+COMPILED: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "a class of one's own": (TwoWays, lambda: Ranking("remaining", "by_order")),
+    "a class that says it is of this package": (OfThisPackage, lambda: Ranking("remaining", "by_order")),
+    "a better rule": (BetterRule, Rule),
+    "a better policy": (BetterTiresias, Tiresias),
+    "a method of its own": (with_a_method_of_its_own, Tiresias),
+    "a kernel of its own": (with_a_memory_of_its_own, Tiresias),
+    "a part of one's own": (
+        lambda: LookAhead(steering(BetterSteering), draws=1, rounds=0),
+        lambda: LookAhead(steering(Steered), draws=1, rounds=0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_policies_of_others_are_asked_step_by_step(name: str, load: Workload) -> None:
+    theirs, ours = COMPILED[name]
+    assert not may_run_compiled(theirs())
+    honest = load.results(run(ours(), load.episode()))
+    oracle = load.results(run(Ranking("true_remaining", "by_order"), load.episode(), oracle=True))
+    assert not honest.equals(oracle)
+    assert run_window(theirs, load).equals(honest)
+
+
+def test_policies_of_this_package_run_compiled() -> None:
+    names = [
+        name
+        for name in baselines.names()
+        if issubclass(type(baselines.make(baselines.load(name))), RunsCompiled)
+    ]
+    assert len(names) > 5
+    assert all(may_run_compiled(baselines.make(baselines.load(name))) for name in names)
+    assert all(may_run_compiled(load_policy(SHIPPED / name)) for name in shipped())
 
 
 # Making the jobs again.
