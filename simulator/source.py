@@ -216,6 +216,14 @@ class Source:
         """Return a field of the record over jobs."""
         return self.state.array(field)[: self.arrived]
 
+    @property
+    def known_tenants(self) -> int:
+        """Number of tenants up to the last one with a quota, or with a job that has arrived."""
+        if not (total := int(self.state.num_tenants)):
+            return 0
+        with_quota = np.flatnonzero(self.state.quota[:total]).max(initial=-1)
+        return 1 + int(max(with_quota, self.present("tenant").max(initial=-1)))
+
     def check(self, job: object) -> int:
         """Return a job as an integer of the built-in type, for use in its place; ValueError if it has not arrived."""
         found = whole(job, "job")

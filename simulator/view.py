@@ -166,16 +166,15 @@ class Nodes(Entities):
 
 
 class Tenants(Entities):
-    """Arrays over the tenants: quota and GPUs of each; empty without quotas."""
+    """Arrays over the tenants: quota and GPUs of each; empty without quotas.
+
+    A tenant without a quota is not shown before its first job arrives.
+    """
 
     count = "num_tenants"
 
-    quota = Column("state", "quota", "GPUs guaranteed to each tenant.")
-    num_gpus = Column(
-        "state",
-        "tenant_gpus",
-        "GPUs that each tenant's jobs hold, shared ones in full for each job, and free ones reserved for them.",
-    )
+    quota = Reading(measurements.quota)
+    num_gpus = Reading(measurements.tenant_gpus)
 
 
 class View:

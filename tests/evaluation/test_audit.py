@@ -1,6 +1,7 @@
 """The audit accuses no honest policy, and finds planted leaks of each kind."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,18 @@ import numpy as np
 import pytest
 
 from benchmarks import trust_knowledge
-from gpu_cluster_gym import baselines
+from gpu_cluster_gym import baselines, traces
 from gpu_cluster_gym.evaluate import main
-from gpu_cluster_gym.evaluation.audit import Audited, Watcher, audit, try_table
+from gpu_cluster_gym.evaluation.audit import (
+    OF_QUEUED,
+    OF_RUNNING,
+    WHOLE,
+    Audited,
+    Watcher,
+    audit,
+    random_workload,
+    try_table,
+)
 from gpu_cluster_gym.simulator import jobs, view
 from gpu_cluster_gym.simulator.policy import Action, Start, Wait
 from gpu_cluster_gym.simulator.source import Source, source_of
@@ -141,3 +151,23 @@ def test_the_command_prints_a_line_a_policy(
     assert ended.value.code == 1
     assert [line.partition(":")[0] for line in lines] == ["what a view shows", "fifo", "srtf_oracle"]
     assert lines[1] == "fifo: 6 pairs, 0 leaks"
+
+
+def test_everything_that_a_view_shows_is_watched() -> None:
+    members = {name for name in dir(View) if not name.startswith("_")}
+    tables = {"jobs", "gpus", "nodes", "tenants", "jobs_of", "start_first", "why_not"}
+    answers = {name.split()[0] for name in (*OF_QUEUED, *OF_RUNNING)}
+    not_shown = {"next_move", "rng"}  # it acts by the first; the second has drawn all along
+    assert members == {*WHOLE} | tables | answers | not_shown
+
+
+def test_random_workloads_have_tenants_disciplines_and_drains() -> None:
+    loads = []
+    for seed in range(25):
+        with suppress(ValueError):
+            loads.append(random_workload(traces.stream(seed, "audit")))
+    rules = [load.scenario for load in loads]
+    assert {rule.discipline for rule in rules} == {"greedy", "strict", "easy"}
+    assert {rule.borrowing for rule in rules if rule.quotas} == {"none", "idle", "reclaim"}
+    assert {rule.quotas == "proportional" for rule in rules if rule.quotas} == {True, False}
+    assert any(rule.drain_every_h for rule in rules)
