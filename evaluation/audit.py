@@ -18,7 +18,15 @@ from gpu_cluster_gym.evaluation.runner import Maker, is_oracle, made, reason_of
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.policy import Placement, Preempt, Ranking, Resize, Start, Wait
+from gpu_cluster_gym.simulator.policy import (
+    Placement,
+    Preempt,
+    Ranking,
+    Resize,
+    Start,
+    Wait,
+    may_run_compiled,
+)
 from gpu_cluster_gym.workloads import Scenario, filled, prepare
 
 if TYPE_CHECKING:
@@ -188,6 +196,8 @@ def try_table(result: Audited, make: Maker, seed: int, times: int) -> None:
     if first.error:
         result.left_out.append(first.error)
         return
+    if difference := compiled_difference(load, make, first, oracle=is_oracle(result.name)):
+        result.leaks.append(Leak(seed, 0.0, ("ways of running it",), difference))
     instants = np.unique(first.account.segments()["from_s"])[1:]
     for time_s in rng.permutation(instants)[:times].tolist():
         changed = Changed(load, first.episode, time_s, rng)
@@ -220,6 +230,22 @@ def simulated(load: "Workload", make: Maker, *, oracle: bool) -> Outcome:
     except Exception as raised:  # a user's policy raises anything
         error = reason_of(raised)
     return Outcome(episode, account, policy, error)
+
+
+def compiled_difference(load: "Workload", make: Maker, asked: Outcome, *, oracle: bool) -> str | None:
+    """Return a difference between a policy asked step by step, as it is audited, and run compiled, as it is scored."""
+    if not may_run_compiled(asked.policy):
+        return None
+    episode = load.episode()
+    try:
+        run(made(make), episode, oracle=oracle)
+    except Exception as raised:  # as in `simulated`
+        return f"compiled, it ended with an error: {reason_of(raised)}"
+    one, other = (each.state.finish_s[: len(load.jobs)] for each in (asked.episode, episode))
+    if not len(differ := np.flatnonzero(one != other)):
+        return None
+    job = int(differ[0])
+    return f"asked step by step, job {job} ended at {one[job]:g} s; compiled, at {other[job]:g} s"
 
 
 def first_difference(one: Outcome, other: Outcome, time_s: float) -> str | None:

@@ -23,8 +23,9 @@ from gpu_cluster_gym.evaluation.audit import (
     try_table,
 )
 from gpu_cluster_gym.simulator import jobs, view
-from gpu_cluster_gym.simulator.policy import Action, Start, Wait
-from gpu_cluster_gym.simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.policy import Action, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.source import Source, adopt, source_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import _workload
 
@@ -151,6 +152,26 @@ def test_the_command_prints_a_line_a_policy(
     assert ended.value.code == 1
     assert [line.partition(":")[0] for line in lines] == ["what a view shows", "fifo", "srtf_oracle"]
     assert lines[1] == "fifo: 6 pairs, 0 leaks"
+
+
+@pytest.mark.parametrize("name", ["tiresias", "union", "gavel"])
+def test_a_compiled_run_that_differs_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = partial(baselines.make, baselines.load(name))
+    honest = Audited(name)
+    for seed in range(8):
+        try_table(honest, make, seed, 1)
+    assert not honest.leaks
+
+    def by_the_truth(self: object, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        adopt(states, 0, jobs, Ranking("true_remaining", "by_order"))
+        return bool(calls.run_rule(states, 0, jobs))
+
+    monkeypatch.setattr(type(make()), "run_compiled", by_the_truth)
+    found = Audited(name)
+    for seed in range(8):
+        try_table(found, make, seed, 1)
+    assert found.leaks
+    assert "asked step by step, job" in str(found)
 
 
 def test_everything_that_a_view_shows_is_watched() -> None:
