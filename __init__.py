@@ -7,6 +7,11 @@ Importing it registers `GPUCluster-v2` with Gymnasium, and `GPUCluster-NAME-v2` 
 from pathlib import Path
 from pkgutil import iter_modules
 
+if __name__ == "gpu_cluster_gym":  # pytest imports this file under another name too
+    from gpu_cluster_gym._starting import end_if_interrupted
+
+    end_if_interrupted()
+
 import gymnasium
 
 

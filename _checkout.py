@@ -8,6 +8,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from _starting import end_if_interrupted
+
+end_if_interrupted()
+
 HERE = Path(__file__).resolve().parent
 
 

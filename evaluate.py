@@ -1,5 +1,8 @@
 """Score scheduling policies on the same workloads, or check the claims of a paper."""
 
+if not __package__:  # run as a script, where the package may not be installed
+    import _checkout  # noqa: F401
+
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -7,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-if not __package__:  # run as a script, where the package may not be installed
-    import _checkout  # noqa: F401
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder

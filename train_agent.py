@@ -1,5 +1,8 @@
 """Train a scheduling agent by reinforcement learning; score it on test windows."""
 
+if not __package__:  # run as a script, where the package may not be installed
+    import _checkout  # noqa: F401
+
 import sys
 import time
 from collections.abc import Sequence
@@ -7,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-if not __package__:  # run as a script, where the package may not be installed
-    import _checkout  # noqa: F401
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import check_installed

@@ -96,13 +96,11 @@ def make(policy: "Policy | type") -> "Policy":
     the number of processes. ValueError for an object that cannot be copied.
     """
     of_class = isinstance(policy.func if isinstance(policy, partial) else policy, type)
-    from gpu_cluster_gym.simulator.policy import Ranking, RunsCompiled  # not for a list of names
 
     if of_class:
         instance: Policy = policy()  # type: ignore[call-arg, assignment]
         return instance
-    package = type(policy).__module__.partition(".")[0] == __name__.partition(".")[0]
-    if package or isinstance(policy, Ranking | RunsCompiled):
+    if type(policy).__module__.partition(".")[0] == __name__.partition(".")[0]:
         return policy  # its state belongs to the episode
     try:
         return deepcopy(policy)

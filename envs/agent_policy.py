@@ -35,7 +35,7 @@ from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
 from gpu_cluster_gym.simulator.kernel.slots.features import IS_LEGAL
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
-from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, RunsCompiled, Wait
+from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, RunsCompiled, Wait, fixed
 from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arrivals_per_decision, memory_of
 from gpu_cluster_gym.simulator.slots import Slots, parts_of, width
 from gpu_cluster_gym.simulator.source import adopt, source_of
@@ -111,7 +111,7 @@ class PlainAgent:
             self._slots = Slots(*self._actions[:2], self._min_run_s)
             self._moves: list[Action] = []
             source = source_of(view)
-            adopt(source.states, 0, source.jobs, self._base_policy)
+            adopt(source.states, 0, source.jobs, fixed(self._base_policy))
         if not self._moves:
             self._moves = self._decide(view) if self._is_asked(view) else []
         move = self._moves.pop(0) if self._moves else self._wait(view)
@@ -175,7 +175,7 @@ class CompiledPlainAgent(PlainAgent, RunsCompiled):
     def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end; return whether every job ended. StalledEpisodeError if it never ends."""
         actions, first = self._actions, states[0]
-        adopt(states, 0, jobs, self._base_policy)
+        adopt(states, 0, jobs, fixed(self._base_policy))
         sizes = Sizes(*actions[:2], int(first["num_gpus"]), int(first["num_nodes"]))
         queue_only = width(actions.queue_slots), parts_of(*sizes)["free_cores"].stop
         rows = np.zeros((1, queue_only[0] if self._observation.only_queue else queue_only[1]), np.float32)

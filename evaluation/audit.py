@@ -14,11 +14,19 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.evaluation.runner import Maker, is_oracle, reason_of
+from gpu_cluster_gym.evaluation.runner import Maker, is_oracle, made, reason_of
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import (
+    Placement,
+    Preempt,
+    Ranking,
+    Resize,
+    Start,
+    Wait,
+    may_run_compiled,
+)
 from gpu_cluster_gym.workloads import Scenario, filled, prepare
 
 if TYPE_CHECKING:
@@ -37,12 +45,31 @@ OPTIONAL = (
     *("gpu_types", "failures", "startup", "links", "exchange", "profiles"),
 )
 """Parts of physics that are on or off; estimates are always on, since without them run times are known."""
+USERS = ("m", "n", "o", "p")
 SHOWN = "what a view shows"
 WHOLE = (
-    *("now", "instant", "max_share", "cpu_limited", "bandwidth_limit_gbs"),
+    *("now", "instant", "max_share", "cpu_limited", "bandwidth_limit_gbs", "borrowing", "nothing_pending"),
     *("queue", "waiting", "startable", "running", "loading", "pausing", "preemptible"),
 )
 """Attributes of a view that are not tables."""
+
+
+OF_QUEUED: dict[str, Callable[["View", int], object]] = {
+    "profile": lambda view, job: view.profile(job),
+    "can_hold": lambda view, job: view.can_hold(job),
+    "type_speed": lambda view, job: view.type_speed(job),
+    "place": lambda view, job: str(view.place(job)),
+    "place_claim": lambda view, job: str(view.place_claim(job)),
+    "pick": lambda view, job: str(view.pick(job)),
+    "just_paused": lambda view, job: view.just_paused(job),
+    "why_not start": lambda view, job: str(view.why_not(Start(job, Placement((0,))))),
+}
+OF_RUNNING: dict[str, Callable[["View", int], object]] = {
+    "gpus_of": lambda view, job: view.gpus_of(job),
+    "why_not pause": lambda view, job: str(view.why_not(Preempt(job))),
+    "why_not cores": lambda view, job: str(view.why_not(Resize(job, 2.0))),
+}
+"""Answers of a view about a queued job, and about a running one, as arrays or text."""
 
 
 class Leak(NamedTuple):
@@ -96,11 +123,16 @@ class Watcher:
 
 def shown(view: "View") -> dict[str, bytes]:
     """Return all that a view shows by name, as bytes of numbers to twelve digits."""
-    tables = {"jobs": view.jobs, "gpus": view.gpus, "nodes": view.nodes}
+    tables = {"jobs": view.jobs, "gpus": view.gpus, "nodes": view.nodes, "tenants": view.tenants}
     arrays = {f"{of}.{name}": getattr(table, name) for of, table in tables.items() for name in fields(table)}
     arrays |= {name: np.asarray(getattr(view, name)) for name in WHOLE}
-    arrays |= {f"profile({job})": view.profile(job) for job in view.queue[:2]}
-    arrays |= {f"can_hold({job})": view.can_hold(job) for job in view.queue[:2]}
+    for job in view.queue[:1].tolist():
+        arrays |= {f"{name}({job})": np.asarray(ask(view, job)) for name, ask in OF_QUEUED.items()}
+    for job in view.running[:1].tolist():
+        arrays |= {f"{name}({job})": np.asarray(ask(view, job)) for name, ask in OF_RUNNING.items()}
+    arrays["start_first"] = np.asarray(str(view.start_first(view.queue)))
+    arrays["jobs_of"] = view.jobs_of(view.queue).remaining_s
+    arrays["why_not wait"] = np.asarray(str(view.why_not(Wait())))
     return {name: rounded(array).tobytes() for name, array in arrays.items()}
 
 
@@ -164,11 +196,13 @@ def try_table(result: Audited, make: Maker, seed: int, times: int) -> None:
     if first.error:
         result.left_out.append(first.error)
         return
+    if difference := compiled_difference(load, make, first, oracle=is_oracle(result.name)):
+        result.leaks.append(Leak(seed, 0.0, ("ways of running it",), difference))
     instants = np.unique(first.account.segments()["from_s"])[1:]
     for time_s in rng.permutation(instants)[:times].tolist():
         changed = Changed(load, first.episode, time_s, rng)
         try:
-            other = prepare(changed.table, load.scenario)
+            other = prepare(changed.table, load.scenario, quotas=quotas_of(load))
         except ValueError:
             continue
         if not changed.names or len(other.table) != len(changed.table):
@@ -181,14 +215,37 @@ def try_table(result: Audited, make: Maker, seed: int, times: int) -> None:
             result.leaks.append(Leak(seed, time_s, tuple(changed.names), difference))
 
 
+def quotas_of(load: "Workload") -> dict[str, int] | None:
+    """Return the quotas of a workload, which its scheduler knows from the beginning; None without tenants."""
+    tenants = load.tenants
+    known = {name: gpus for name, gpus in zip(tenants.names, tenants.quotas, strict=True) if gpus}
+    return known or None
+
+
 def simulated(load: "Workload", make: Maker, *, oracle: bool) -> Outcome:
     """Simulate a new policy with an account."""
-    episode, account, policy, error = load.episode(), Account(), make(), None
+    episode, account, policy, error = load.episode(), Account(), made(make), None
     try:
         run(policy, episode, oracle=oracle, account=account)
     except Exception as raised:  # a user's policy raises anything
         error = reason_of(raised)
     return Outcome(episode, account, policy, error)
+
+
+def compiled_difference(load: "Workload", make: Maker, asked: Outcome, *, oracle: bool) -> str | None:
+    """Return a difference between a policy asked step by step, as it is audited, and run compiled, as it is scored."""
+    if not may_run_compiled(asked.policy):
+        return None
+    episode = load.episode()
+    try:
+        run(made(make), episode, oracle=oracle)
+    except Exception as raised:  # as in `simulated`
+        return f"compiled, it ended with an error: {reason_of(raised)}"
+    one, other = (each.state.finish_s[: len(load.jobs)] for each in (asked.episode, episode))
+    if not len(differ := np.flatnonzero(one != other)):
+        return None
+    job = int(differ[0])
+    return f"asked step by step, job {job} ended at {one[job]:g} s; compiled, at {other[job]:g} s"
 
 
 def first_difference(one: Outcome, other: Outcome, time_s: float) -> str | None:
@@ -261,8 +318,13 @@ def random_workload(rng: np.random.Generator) -> "Workload":
         oom_victim=rng.choice(["random", "newcomer", "grower"]).item(),
         run_time_predictor=rng.choice(["", "mixed", "philly_backlog", "busy"]).item() or None,
     )
+    more = rng.spawn(1)[0]  # of its own, so that these draws leave the others as they are
+    scenario = replace(scenario, **random_rules(more))
     if "failures" in scenario.parts:
         scenario = replace(scenario, node_mtbf_h=failing_h, node_repair_h=0.5)
+        if more.random() < 0.5:
+            drains_h = float(more.choice([6, 24]))
+            scenario = replace(scenario, drain_every_h=drains_h, drain_notice_h=0.2, drain_length_h=0.5)
     table = filled(traces.check(random_jobs(rng, int(rng.integers(10, 36)))), scenario, seed=scenario.seed)
     known = {
         "crash_at": np.where(rng.random(len(table)) < 0.3, rng.uniform(0.1, 0.95, len(table)), 1.0),
@@ -271,6 +333,16 @@ def random_workload(rng: np.random.Generator) -> "Workload":
     richer = table.assign(**{name: cells for name, cells in known.items() if name in table})
     richer.attrs = table.attrs
     return prepare(richer, scenario)
+
+
+def random_rules(rng: np.random.Generator) -> dict[str, Any]:
+    """Return a discipline, and for half of the workloads quotas of some or all of the users."""
+    rules: dict[str, Any] = {"discipline": rng.choice(["greedy", "greedy", "strict", "easy"]).item()}
+    if rng.random() < 0.5:
+        return rules
+    named = rng.permutation(USERS)[: rng.integers(1, len(USERS))]
+    quotas = rng.choice(["proportional", ",".join(f"{name}={rng.integers(1, 4)}" for name in named)]).item()
+    return rules | {"quotas": quotas, "borrowing": rng.choice(["none", "idle", "reclaim"]).item()}
 
 
 def random_jobs(rng: np.random.Generator, jobs: int) -> pd.DataFrame:
@@ -284,7 +356,8 @@ def random_jobs(rng: np.random.Generator, jobs: int) -> pd.DataFrame:
             "num_gpus": gpus,
             "duration_s": np.ceil(rng.lognormal(6.8, 1.2, jobs)),
             "kind": np.where(gpus > 0, "gpu", "cpu"),
-            "user": rng.choice(["m", "n", "o", "p"], jobs),
+            "user": (user := rng.choice(USERS, jobs)),
+            "tenant": user,
             "cpu_cores": cores,
             "bandwidth_gbs": np.where(gpus == 0, cores * 4.0, rng.uniform(0, 5, jobs)),
         }
@@ -363,6 +436,7 @@ class Changed:
             late = table.loc[coming, "submit_s"] + 1000.0
             table.loc[coming, "deadline_s"] = np.where(table.loc[coming, "deadline_s"] > 0, late, 0.0)
         table.loc[coming, "user"] = rng.choice(["a", "b", "n", "z"], len(coming))
+        table.loc[coming, "tenant"] = table.loc[coming, "user"]
         if len(coming) > 1 and rng.random() < 0.5:
             self.table = table.iloc[: len(table) - int(rng.integers(1, len(coming)))].reset_index(drop=True)
             self.table.attrs = table.attrs

@@ -66,7 +66,7 @@ def run(name: str, work: Callable[[Sequence[str]], None], args: Sequence[str] | 
     except ValueError as error:
         return _failed(name, str(error), 2)
     except KeyboardInterrupt as stop:
-        return _failed(name, str(stop), exit_code(stop))
+        return _failed(name, str(stop) or "interrupted", exit_code(stop))
     except OSError as error:
         if error.errno in FULL:
             return _failed(

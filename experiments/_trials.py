@@ -72,17 +72,23 @@ def simulate(
     done: Callable[[str, pd.DataFrame], None] | None = None,
     journal: Journal | None = None,
 ) -> "Outcome":
-    """Run every policy on every workload of every setting; see `runner.run_all` for the keywords."""
+    """Run every policy on every workload of every setting; see `runner.run_all` for the keywords.
+
+    RuntimeError after a setting in which a policy fails: it names setting, policy and window.
+    """
     results: dict[Case, pd.DataFrame] = {}
     summaries: dict[Case, pd.DataFrame] = {}
     for setting in settings:
         own = journal and journal.within(
             setting.name
         )  # settings have the same policies and windows, on other jobs
-        how: dict[str, Any] = {"processes": processes, "done": done, "journal": own}
+        failed: dict[str, runner.Failure] = {}
+        how: dict[str, Any] = {"processes": processes, "done": done, "journal": own, "failed": failed}
         tables = runner.simulate(setting.policies, setting.workloads, **how)
+        scores = runner.score(tables, setting.workloads, failed=failed)
+        for policy, failure in failed.items():
+            raise RuntimeError(f"{setting.name}: {policy}, {failure.why}")
         results |= {(setting.name, policy): table for policy, table in tables.items()}
-        scores = runner.score(tables, setting.workloads)
         summaries |= {(setting.name, policy): summary for policy, summary in scores.items()}
     return Outcome(results, summaries)
 

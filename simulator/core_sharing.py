@@ -80,7 +80,7 @@ class CoreSharing:
         """
         source = source_of(view)
         sharing.start_on_cores(
-            source.states, 0, self._looked_at, 0, source.jobs, source.known(queue), reserve
+            source.states, 0, self._looked_at, 0, source.jobs, source.known(queue), float(reserve)
         )
         return self._proposed()
 
@@ -92,7 +92,7 @@ class CoreSharing:
         others what they want.
         """
         source = source_of(view)
-        sharing.share(source.states, 0, self._looked_at, 0, source.jobs, float(reserve), min_share)
+        sharing.share(source.states, 0, self._looked_at, 0, source.jobs, float(reserve), float(min_share))
         return self._proposed()
 
     def throttle(self, view: "View") -> Throttle | None:

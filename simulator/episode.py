@@ -42,7 +42,9 @@ from gpu_cluster_gym.simulator.policy import (
     Start,
     Throttle,
     Wait,
-    needs_truth,
+    fixed,
+    may_run_compiled,
+    plain,
 )
 from gpu_cluster_gym.simulator.source import Source, adopt, seat_of, source_of
 from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants
@@ -202,20 +204,26 @@ class Episode:
 
     def apply(self, action: Action) -> None:
         """Carry out an action; ValueError says why it is illegal."""
-        if isinstance(action, Wait) and source_of(self._view).wait(action.seconds):
-            return
-        if reason := self.why_not(action):
+        source = source_of(self._view)
+        try:
+            action = plain(action)
+            if type(action) is Wait and source.wait(action.seconds):
+                return
+            reason = source.why_illegal(action)
+        except ValueError as error:
+            reason = str(error)
+        if reason:
             raise ValueError(f"at {self._view.now:g} s: {reason}")
-        source_of(self._view).forget_copies()
+        source.forget_copies()
         match action:
             case Start(job, placement, claim):
-                calls.start_as(self.states, 0, self.jobs, job, seat_of(placement), bool(claim))
+                calls.start_as(self.states, 0, self.jobs, job, seat_of(placement), claim)
             case Resize(job, None, placement):
                 calls.move(self.states, 0, self.jobs, job, seat_of(placement))
             case Resize(job, cores):
-                calls.resize(self.states, 0, self.jobs, job, float(cores or 0.0))
+                calls.resize(self.states, 0, self.jobs, job, cores or 0.0)
             case Throttle(job, level):
-                calls.throttle(self.states, 0, job, float(level))
+                calls.throttle(self.states, 0, job, level)
             case Preempt(job):
                 calls.pause(self.states, 0, self.jobs, job)
 
@@ -349,10 +357,32 @@ def set_up(ranking: Ranking, episode: Episode) -> None:
 
 
 def asking(policy: Policy, episode: Episode) -> Callable[[], Action]:
-    """Return a function that asks a policy for its next action; rankings read the record, which oracles need."""
-    if isinstance(policy, Ranking):
-        return partial(source_of(episode.view).next_move, policy)
-    return partial(policy, episode.view)
+    """Return a function that asks a policy for its next action, in built-in types only (`plain`).
+
+    A ranking reads the record, which an oracle needs; a subclass, or an object that passes for one, reads the view.
+    """
+    if type(policy) is Ranking:
+        return moves_of(policy, episode)
+    return actions_of(policy, episode)
+
+
+def moves_of(ranking: Ranking, episode: Episode) -> Callable[[], Action]:
+    """Return a function that returns the next action of a ranking."""
+    return partial(source_of(episode.view).next_move, ranking)
+
+
+def actions_of(policy: Policy, episode: Episode) -> Callable[[], Action]:
+    """Return a function that asks a policy about the view."""
+    view = episode.view
+
+    def ask() -> Action:
+        action = policy(view)
+        try:
+            return plain(action)
+        except ValueError as error:
+            raise ValueError(f"at {view.now:g} s: {error}") from None
+
+    return ask
 
 
 def run(
@@ -367,7 +397,7 @@ def run(
     """Run a policy on an episode to its end and return the episode.
 
     step_by_step: whether to ask a compiled policy action by action instead of running it inside the kernel; results are
-        the same
+        the same. Compiled policies of other packages are asked so in any case
     oracle: whether a ranking may use the truth; ValueError if it would and may not
     account: a new one that records what happens; ValueError if it is used, or the episode has started; results are
         the same
@@ -376,22 +406,16 @@ def run(
     """
     if account:
         account.begin(episode)
-    if isinstance(policy, Ranking):
-        if needs_truth(policy) and not oracle:
-            raise ValueError(
-                f"a ranking by {policy.key!r} requires hidden data: the policy's name must end in _oracle"
-            )
-        set_up(policy, episode)
-    if (
-        isinstance(policy, Ranking | RunsCompiled)
-        and not (step_by_step or decisions is not None)
-        and episode.run_compiled(policy, account)
-    ):
-        return episode
+    ranking = fixed(policy, oracle=oracle) if isinstance(policy, Ranking) else None
+    if ranking:
+        set_up(ranking, episode)
+    whole = ranking or (policy if may_run_compiled(policy) else None)
     with traces.asking():
-        ask = asking(policy, episode)
+        if whole and not (step_by_step or decisions is not None) and episode.run_compiled(whole, account):
+            return episode
+        ask = moves_of(ranking, episode) if ranking else actions_of(policy, episode)
         if decisions is not None:
-            ask = decisions.watched(ask, policy, episode)
+            ask = decisions.watched(ask, ranking or policy, episode)
         ask_to_the_end(ask, episode, account)
     episode.fits[:] = episode.jobs["fitted"]
     return episode

@@ -225,6 +225,18 @@ def _shape(source: Source, what: str) -> np.ndarray:
     return np.where(coming, source.present(f"next_{what}"), source.present(what))
 
 
+def quota(source: Source) -> np.ndarray:
+    """GPUs guaranteed to each tenant."""
+    guaranteed: np.ndarray = source.state.quota[: source.known_tenants].copy()
+    return guaranteed
+
+
+def tenant_gpus(source: Source) -> np.ndarray:
+    """GPUs that each tenant's jobs hold, shared ones in full for each job, and free ones reserved for them."""
+    held: np.ndarray = source.state.tenant_gpus[: source.known_tenants].copy()
+    return held
+
+
 def _since_banked(source: Source) -> np.ndarray:
     """Return the seconds since a running job's progress was banked; 0 for others."""
     running = source.present("phase") == RUNNING

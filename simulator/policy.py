@@ -1,9 +1,11 @@
 """Policies, functions from a view to an action; the actions; and rankings, policies that are only an order."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from dataclasses import dataclass, replace
+from operator import index
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, get_args
 
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, fault
 
@@ -83,6 +85,104 @@ class Wait(NamedTuple):
 Action = Start | Preempt | Resize | Throttle | Wait
 Policy = Callable[["View"], Action]
 
+MOST = 2**31 - 1
+"""Largest number of a GPU, node, worker or server in a placement."""
+
+
+def plain(action: object) -> Action:
+    """Return an action of built-in types only, each part read once: what is checked is then what is carried out.
+
+    ValueError for parts that are not numbers, or that the simulator cannot hold.
+    """
+    return action if is_plain(action) else converted(action)  # type: ignore[return-value]
+
+
+def is_plain(action: Any) -> bool:
+    """Return whether an action is of built-in types only; False for some rare ones that are."""
+    kind = type(action)
+    if kind is Wait:
+        return (action[0] is None or type(action[0]) is float) and type(action[1]) is bool
+    if kind is not Start:
+        return kind is Preempt and type(action[0]) is int
+    job, placement, claim = action
+    if type(job) is not int or type(placement) is not Placement or type(claim) is not bool:
+        return False
+    gpus, cores, node, workers, servers = placement
+    if node is not None or workers is not None or servers is not None or type(gpus) is not tuple:
+        return False
+    for gpu in gpus:  # a generator would take three times as long
+        if type(gpu) is not int:
+            return False
+    return cores is None or type(cores) is float
+
+
+def converted(action: object) -> Action:
+    """Return an action in built-in types; see `plain`."""
+    match action:
+        case Wait(seconds, ticks):
+            return Wait(None if seconds is None else number(seconds, "seconds of a wait"), bool(ticks))
+        case Start(job, placement, claim):
+            return Start(whole(job, "job"), plain_placement(placement), bool(claim))
+        case Preempt(job):
+            return Preempt(whole(job, "job"))
+        case Resize(job, cores, placement):
+            amount = None if cores is None else number(cores, "cores")
+            return Resize(whole(job, "job"), amount, plain_placement(placement))
+        case Throttle(job, level):
+            return Throttle(whole(job, "job"), number(level, "level of a throttle"))
+    raise ValueError(f"{action!r} is not an action: expected Start, Preempt, Resize, Throttle or Wait")
+
+
+def plain_placement(placement: object) -> Any:
+    """Return a placement in built-in types; None for None, which `View.place` returns."""
+    match placement:
+        case None:
+            return None
+        case Placement(gpus, cores, node, workers, servers):
+            return Placement(
+                gpus_of(gpus),
+                None if cores is None else number(cores, "cores of a placement"),
+                *(
+                    None if each is None else whole(each, f"{name} of a placement", MOST)
+                    for name, each in (("node", node), ("workers", workers), ("servers", servers))
+                ),
+            )
+    raise ValueError(
+        f"{placement!r} is not a Placement: pass one, as View.place returns, or Placement((0, 1)) of GPUs"
+    )
+
+
+def gpus_of(given: object) -> tuple[int, ...]:
+    """Return GPUs as integers of the built-in type; ValueError for anything else."""
+    try:
+        return tuple(map(index, given))  # type: ignore[call-overload]
+    except TypeError:
+        raise ValueError(
+            f"GPUs of a placement {given!r}: expected integers, such as Placement((0, 1))"
+        ) from None
+
+
+def whole(given: object, name: str, most: int | None = None) -> int:
+    """Return an integer of the built-in type; ValueError for anything else, or beyond `most` in size."""
+    try:
+        found = index(given)  # type: ignore[arg-type]
+    except TypeError:
+        raise ValueError(f"{name} {given!r}: expected an integer") from None
+    if most is not None and not -most <= found <= most:
+        raise ValueError(f"{name} {found}: expected at most {most}")
+    return found
+
+
+def number(given: object, name: str) -> float:
+    """Return a number as a float of the built-in type; ValueError for anything else."""
+    try:
+        if not isinstance(given, str | bytes | bytearray):
+            return float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"{name} {given!r}: expected a number")
+
+
 Key = Literal["submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted"]
 KEY_WORDS: tuple[str, ...] = get_args(Key)
 Preemption = Literal["never", "by_order", "cost_aware"]
@@ -137,8 +237,27 @@ def needs_truth(ranking: object) -> bool:
     return key.startswith("true_")
 
 
+def fixed(ranking: Ranking, *, oracle: bool = False) -> Ranking:
+    """Return a copy of a ranking, which its owner cannot change after this check.
+
+    ValueError for what `needs_truth` refuses, and for one that needs truth unless `oracle`.
+    """
+    needs_truth(ranking)
+    own = replace(ranking)
+    if needs_truth(own) and not oracle:
+        raise ValueError(
+            f"a ranking by {own.key!r} requires hidden data, which a view does not show: make the policy a Ranking "
+            "itself, in a module whose name ends in _oracle"
+        )
+    return own
+
+
 class RunsCompiled(ABC):
-    """A policy that can run inside the kernel to the end; asked step by step it does the same."""
+    """A policy that can run inside the kernel to the end; asked step by step it does the same.
+
+    Only policies of this package are run so (`may_run_compiled`), since the kernel works on the whole record; those of
+    others are asked step by step.
+    """
 
     @abstractmethod
     def __call__(self, view: "View") -> Action:
@@ -159,6 +278,28 @@ class RunsCompiled(ABC):
         None means that the policy must be asked step by step for that.
         """
         return None
+
+
+def may_run_compiled(policy: object) -> TypeGuard[RunsCompiled]:
+    """Return whether a policy is of a class of this package, unchanged, and so are its parts that run compiled."""
+    kind = type(policy)
+    if not issubclass(kind, RunsCompiled) or not _is_of_this_package(kind):
+        return False
+    own: dict[str, Any] = vars(policy)
+    replaced = {name for name in own if hasattr(kind, name)} - {*getattr(kind, "__dataclass_fields__", ())}
+    parts = [each for each in own.values() if isinstance(each, RunsCompiled)]
+    return not replaced and all(map(may_run_compiled, parts))
+
+
+def _is_of_this_package(kind: type) -> bool:
+    """Return whether this package defines a class, whatever the class says of itself."""
+    module = sys.modules.get(str(kind.__module__))
+    root = __name__.partition(".")[0]
+    return (
+        module is not None
+        and str(kind.__module__).partition(".")[0] == root
+        and vars(module).get(str(kind.__qualname__)) is kind
+    )
 
 
 BASE_POLICY = Ranking("weighted", "cost_aware", exponent=1.0, margin=8.0)

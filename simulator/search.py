@@ -99,7 +99,8 @@ class Joins:
 
     def start(self, job: int, group: int) -> Start | None:
         """Start a job, an index into `order`, in a group, on as few nodes as possible; None without cores."""
-        source, queued = source_of(self._view), int(self.order[job])
+        source = source_of(self._view)
+        queued, group = source.check(self.order[job]), range(len(self.members))[group]
         gpus = groups.join(source.states, 0, source.jobs, queued, group, self._knows_memory, self._group_of)
         if gpus < source.jobs["num_gpus"][queued]:
             return None
@@ -183,7 +184,7 @@ def wait_for_room(view: View, job: int) -> float:
     A job that waits for reserved GPUs will hold them while it loads and for its remaining time.
     """
     source = source_of(view)
-    source.check(job)
+    job = source.check(job)
     return float(room.wait_for_room(source.states, 0, source.jobs, job))
 
 
@@ -194,7 +195,11 @@ def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> 
     remaining time. Exact on one node; a gang on several takes the cheapest node for each part.
     """
     source = source_of(view)
-    source.check(job)
+    job, cost = source.check(job), np.array(cost, float)
+    if cost.shape != (source.arrived,):
+        raise ValueError(
+            f"cost of shape {cost.shape}: expected ({source.arrived},), one for each job that has arrived"
+        )
     able, gpus = source.known(candidates), np.empty(int(source.jobs["num_gpus"][job]), np.int32)
     count, memory = room.room_for(source.states, 0, source.jobs, job, able, cost, gpus)
     return None if count < 0 else Room(source.state.victims[:count].tolist(), tuple(gpus.tolist()), memory)

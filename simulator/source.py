@@ -24,6 +24,7 @@ from gpu_cluster_gym.simulator.kernel.rankings import granting
 from gpu_cluster_gym.simulator.kernel.slots import claims
 from gpu_cluster_gym.simulator.kernel.union import estimates
 from gpu_cluster_gym.simulator.policy import (
+    MOST,
     Action,
     Placement,
     Preempt,
@@ -32,6 +33,9 @@ from gpu_cluster_gym.simulator.policy import (
     Start,
     Throttle,
     Wait,
+    number,
+    plain,
+    whole,
 )
 from gpu_cluster_gym.simulator.shadow import Shadow
 from gpu_cluster_gym.traces import unknown
@@ -125,6 +129,8 @@ class Source:
         self._list = np.empty(len(jobs), np.int64)
         self.moves: list[Action] = []  # remaining actions of a ranking's pass, the next one last
         self.moves_at = -1  # instant of that pass
+        self.ranked: object = None  # the ranking that the view was last asked for
+        self.fixed: Any = None  # and its copy
         self.rule: object = None  # the policy that asks the rule over moves step by step
         self.rule_memory = np.empty(0)  # and its memory
         self.room: object = None  # look-ahead's rollout buffers, created again where missing
@@ -210,14 +216,27 @@ class Source:
         """Return a field of the record over jobs."""
         return self.state.array(field)[: self.arrived]
 
-    def check(self, job: int) -> None:
-        """Raise ValueError if a job has not arrived."""
-        if not 0 <= job < self.arrived:
-            raise ValueError(f"job {job} has not arrived: there are {self.arrived} jobs so far")
+    @property
+    def known_tenants(self) -> int:
+        """Number of tenants up to the last one with a quota, or with a job that has arrived."""
+        if not (total := int(self.state.num_tenants)):
+            return 0
+        with_quota = np.flatnonzero(self.state.quota[:total]).max(initial=-1)
+        return 1 + int(max(with_quota, self.present("tenant").max(initial=-1)))
+
+    def check(self, job: object) -> int:
+        """Return a job as an integer of the built-in type, for use in its place; ValueError if it has not arrived."""
+        found = whole(job, "job")
+        if not 0 <= found < self.arrived:
+            raise ValueError(f"job {found} has not arrived: there are {self.arrived} jobs so far")
+        return found
 
     def known(self, order: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Return jobs as an array of integers; ValueError if one has not arrived."""
-        jobs = np.ascontiguousarray(order, np.int64)
+        """Return a copy of jobs as an array of integers; ValueError if one has not arrived."""
+        given = np.asarray(order)
+        if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
+            raise ValueError(f"jobs {order!r}: expected a list of integers, or such an array")
+        jobs = np.array(given, np.int64, order="C")
         if (strange := legality.first_unknown(jobs, self.arrived)) < len(jobs):
             self.check(int(jobs[strange]))
         return jobs
@@ -283,20 +302,23 @@ class Source:
 
     def why_not(self, action: object) -> str | None:
         """Return why an action is illegal now, or None."""
+        try:
+            return self.why_illegal(plain(action))
+        except ValueError as error:
+            return str(error)
+
+    def why_illegal(self, action: Action) -> str | None:
+        """Return why an action of built-in types (`plain`) is illegal now, or None."""
+        states, jobs, phase = self.states, self.jobs, self.present("phase")
         if isinstance(action, Wait):
             return self._why_no_wait(action)
-        given: object = getattr(action, "placement", None)
-        if not isinstance(given, Placement | None):
-            return (
-                f"{given!r} is not a Placement: pass one, as View.place returns, or Placement((0, 1)) of GPUs"
-            )
-        states, jobs, phase = self.states, self.jobs, self.present("phase")
+        if not 0 <= action.job < len(phase):
+            return f"job {action.job} has not arrived"
         match action:
-            case Start(job) | Preempt(job) | Resize(job) | Throttle(job) if not 0 <= job < len(phase):
-                return f"job {job} has not arrived"
             case Start(job, placement, claim):
-                reason = legality.legal_start(states, 0, jobs, job, seat_of(placement), bool(claim))
+                reason = legality.legal_start(states, 0, jobs, job, seat_of(placement), claim)
                 why = REASONS[reason] if reason else None
+                given: object = placement
                 if reason in (3, 7, 9) and given is None:
                     why = "its placement is None, which View.place returns where a job does not fit"
                 elif reason == 3:
@@ -311,21 +333,18 @@ class Source:
                 reason = legality.legal_move(states, 0, jobs, job, seat_of(placement))
                 return f"job {job} cannot be resized: {REASONS[reason]}" if reason else None
             case Resize(job, cores, None) if cores is not None:
-                legal = legality.legal_resize(states, 0, jobs, job, float(cores))
+                legal = legality.legal_resize(states, 0, jobs, job, cores)
                 reason = (
                     "it is not running"
                     if phase[job] != RUNNING
                     else "they are too few, too many, or not free on its nodes"
                 )
                 return None if legal else f"job {job} cannot have {cores} cores: {reason}"
-            case Resize(job):
-                return f"resizing job {job} is illegal: pass either cores or a placement"
             case Throttle(job, level):
                 legal = phase[job] == RUNNING and jobs["num_gpus"][job] == 0 and MIN_THROTTLE <= level <= 1
                 expected = f"expected a running CPU job, and a level from {MIN_THROTTLE} to 1"
                 return None if legal else f"job {job} cannot be throttled to {level}: {expected}"
-            case _:
-                return f"{action!r} is not an action: expected Start, Preempt, Resize, Throttle or Wait"
+        return f"resizing job {action.job} is illegal: pass either cores or a placement"
 
     def _why_no_wait(self, wait: Wait) -> str | None:
         if wait.seconds is not None and not wait.seconds > 0:
@@ -339,7 +358,7 @@ class Source:
         """Wait until the next event, or for `seconds` if that is sooner; return whether that is legal."""
         if seconds is not None and not seconds > 0:
             return False
-        longest = np.nan if seconds is None else float(seconds)
+        longest = np.nan if seconds is None else seconds
         return bool(legality.wait(self.states, 0, self.jobs, longest))
 
     def copy_under(self, ranking: Ranking) -> None:
@@ -385,6 +404,7 @@ class Source:
 
     def start_first(self, order: Sequence[int] | np.ndarray, cores: float | None) -> Start | None:
         """Return the start of the first of these queued jobs that fits under the placement rule."""
+        cores = None if cores is None else number(cores, "cores")
         job = int(granting.first_that_fits(self.states, 0, self.jobs, self.known(order), cores or 0.0))
         if job == NOBODY:
             return None
@@ -400,6 +420,7 @@ class Source:
     ) -> Placement | None:
         """Return where a rule, by default the scenario's, would start a job on free GPUs; see `View.place`."""
         if rule is not None:
+            rule = str(rule)
             if rule not in PLACEMENT_RULES:
                 raise ValueError(unknown("placement rule", rule, PLACEMENT_RULES))
             own = int(self.states["placement"][0])
@@ -409,9 +430,12 @@ class Source:
             finally:
                 self.states["placement"][0] = own
         states, jobs = self.states, self.jobs
-        count = int(jobs["num_gpus"][job] if gpus is None else gpus)
+        count = int(jobs["num_gpus"][job]) if gpus is None else whole(gpus, "number of GPUs", MOST)
+        cores = None if cores is None else number(cores, "cores")
+        if count < 0:
+            raise ValueError(f"number of GPUs {count}: expected 0 or more")
         asked = calls.cores_asked(states, 0, jobs, job, count, 0, -1)
-        if not calls.place(states, 0, jobs, job, count, float(asked if cores is None else cores)):
+        if not calls.place(states, 0, jobs, job, count, float(asked) if cores is None else cores):
             return None
         if count == 0:
             return Placement((), cores, node=int(self.state.chosen_node[0]))
@@ -507,15 +531,19 @@ def adopt(states: np.ndarray, e: int, jobs: np.ndarray, ranking: Ranking) -> Non
 
 
 def seat_of(placement: Placement | None) -> legality.Seat:
-    """Return a placement in the kernel's form; invalid cores become -1.
+    """Return a plain placement in the kernel's form; invalid cores become -1.
 
     None, which `View.place` returns where a job does not fit, becomes a placement on nothing.
+    ValueError for a GPU whose number is too large to exist.
     """
     placement = placement or Placement(())
-    gpus = np.array(sorted(placement.gpus), np.int32)
-    cores = 0.0 if placement.cores is None else float(placement.cores)
+    try:
+        gpus = np.array(sorted(placement.gpus), np.int32)
+    except OverflowError:
+        raise ValueError(f"GPUs {placement.gpus} do not exist on the cluster") from None
+    cores = 0.0 if placement.cores is None else placement.cores
     sound = placement.cores is None or 0 < cores < np.inf
-    node = NOBODY if placement.node is None else int(placement.node)
-    workers = 0 if placement.workers is None else max(int(placement.workers), -1) or -1
-    servers = -1 if placement.servers is None else max(int(placement.servers), 0)
+    node = NOBODY if placement.node is None else placement.node
+    workers = 0 if placement.workers is None else max(placement.workers, -1) or -1
+    servers = -1 if placement.servers is None else max(placement.servers, 0)
     return legality.Seat(gpus, cores if sound else -1.0, node, workers, servers)

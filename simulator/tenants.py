@@ -12,7 +12,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import BORROWING, MAX_TENAN
 class Tenants:
     """Tenants with quotas; without names there are none.
 
-    names: of the tenants, in the order of their first jobs
+    names: of the tenants: first those that policies know from the beginning, then the others by first job
     quotas: guaranteed GPUs of each
     of_job: (jobs,) number of each job's tenant
     borrowing: none, idle or reclaim; see docs/rules.md

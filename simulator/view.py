@@ -7,7 +7,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator import measurements
 from gpu_cluster_gym.simulator.kernel.cluster.layout import BORROWING, LOADING, PAUSING, RUNNING
-from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start, needs_truth
+from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start, fixed
 from gpu_cluster_gym.simulator.shadow import snapshot
 from gpu_cluster_gym.simulator.source import Part, Source, attach, source_of
 from gpu_cluster_gym.traces import COLUMNS, did_you_mean
@@ -170,16 +170,15 @@ class Nodes(Entities):
 
 
 class Tenants(Entities):
-    """Arrays over the tenants: quota and GPUs of each; empty without quotas."""
+    """Arrays over the tenants: quota and GPUs of each; empty without quotas.
+
+    A tenant without a quota is not shown before its first job arrives.
+    """
 
     count = "num_tenants"
 
-    quota = Column("state", "quota", "GPUs guaranteed to each tenant.")
-    num_gpus = Column(
-        "state",
-        "tenant_gpus",
-        "GPUs that each tenant's jobs hold, shared ones in full for each job, and free ones reserved for them.",
-    )
+    quota = Reading(measurements.quota)
+    num_gpus = Reading(measurements.tenant_gpus)
 
 
 class View:
@@ -309,7 +308,7 @@ class View:
 
     def type_speed(self, job: int) -> np.ndarray:
         """Return a job's profiled compute speed on the GPUs of each node relative to a V100; 1 where all are alike."""
-        source = self._arrived(job)
+        source, job = self._arrived(job)
         speed: np.ndarray = source.jobs["type_speed"][job][self.nodes.gpu_type]
         return np.where(speed > 0, speed, 1.0)
 
@@ -318,7 +317,7 @@ class View:
 
         The rows cover a few shapes. Each has a lognormal error of 5 %, drawn once.
         """
-        source = self._arrived(job)
+        source, job = self._arrived(job)
         return measurements.profiled(source.states, source.jobs, job)
 
     def place(
@@ -330,7 +329,8 @@ class View:
         gpus: in place of the number of GPUs it asks for
         rule: first_fit, best_fit or spread, in place of the scenario's; ValueError for another name
         """
-        return self._arrived(job).place(job, cores, gpus, rule)
+        source, job = self._arrived(job)
+        return source.place(job, cores, gpus, rule)
 
     def place_claim(self, job: int) -> Placement | None:
         """Return GPUs for `Start(job, placement, claim=True)`, those expected to be released first, or None.
@@ -338,7 +338,8 @@ class View:
         None where too few GPUs are left that no other job has reserved, or the tenant's quota forbids the start.
         ValueError if the job has not arrived.
         """
-        return self._arrived(job).place_claim(job)
+        source, job = self._arrived(job)
+        return source.place_claim(job)
 
     def start_first(self, order: Sequence[int] | np.ndarray, cores: float | None = None) -> Start | None:
         """Return the start of the first of these queued jobs that fits under the scenario's rule, or None.
@@ -350,7 +351,7 @@ class View:
 
     def just_paused(self, job: int) -> bool:
         """Return whether a queued job was paused, or failed, at this very instant and so may not start yet."""
-        source = self._arrived(job)
+        source, job = self._arrived(job)
         return bool(source.state.last_action_instant[job] == source.state.instant)
 
     def why_not(self, action: object) -> str | None:
@@ -359,16 +360,21 @@ class View:
 
     def can_hold(self, job: int) -> np.ndarray:
         """Return for each node whether its GPUs have the memory for a job alone; it may not start on others."""
-        able: np.ndarray = self.nodes.gpu_memory_gib >= self._arrived(job).jobs["gpu_memory_gib"][job]
+        source, job = self._arrived(job)
+        able: np.ndarray = self.nodes.gpu_memory_gib >= source.jobs["gpu_memory_gib"][job]
         return able
 
     def gpus_of(self, job: int) -> list[int]:
         """Return the GPUs an active job holds."""
-        return self._arrived(job).gpus_of(job)
+        source, job = self._arrived(job)
+        return source.gpus_of(job)
 
     def next_move(self, ranking: Ranking) -> Action:
         """Return the next action of a ranking's pass at this instant: preemptions first, then starts, then Wait."""
-        return source_of(self).next_move(_honest(ranking))
+        source = source_of(self)
+        if source.ranked is not ranking:
+            source.ranked, source.fixed = ranking, fixed(ranking)
+        return source.next_move(source.fixed)
 
     def pick(self, job: int) -> list[Action]:
         """Return the actions by which a queued job starts, preemptions for it included; the last first.
@@ -376,20 +382,10 @@ class View:
         Victims are chosen as by `xion_threshold`. The list is empty where the job neither fits nor has victims.
         ValueError if the job is not queued.
         """
-        return self._arrived(job).pick(job)
+        source, job = self._arrived(job)
+        return source.pick(job)
 
-    def _arrived(self, job: int) -> Source:
-        """Return the source if a job has arrived; else raise ValueError."""
+    def _arrived(self, job: int) -> tuple[Source, int]:
+        """Return the source, and a job as a built-in integer; ValueError if it has not arrived."""
         source = source_of(self)
-        source.check(job)
-        return source
-
-
-def _honest(ranking: Ranking) -> Ranking:
-    """Return a ranking that needs no truth; ValueError for one that does."""
-    if needs_truth(ranking):
-        raise ValueError(
-            f"a ranking by {ranking.key!r} requires hidden data, which a view does not show: make the policy a Ranking "
-            "itself, in a module whose name ends in _oracle"
-        )
-    return ranking
+        return source, source.check(job)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_cluster_gym.traces._asking import refuse_while_asking
 from gpu_cluster_gym.traces._columns import COLUMNS
 from gpu_cluster_gym.traces._streams import stream
 from gpu_cluster_gym.traces._table import Origins
@@ -120,6 +121,7 @@ def fill(
     each of its GPUs. choices: fields of the scenario, for columns that depend on them. `attrs["origin"]` holds how each
     column was filled. ValueError if no profiled model fits that GPU.
     """
+    refuse_while_asking("a job table")
     filled = table.copy()
     cells = {name: filled[name].to_numpy() for name in filled.columns}
     job = Filling(cells, largest_gpu_gib, cores_per_gpu, seed, choices)

@@ -24,6 +24,7 @@ import pandas as pd
 from scipy.optimize import brentq, root
 from scipy.special import ndtr
 
+from gpu_cluster_gym.traces._asking import refuse_while_asking
 from gpu_cluster_gym.traces._fill import DATA
 from gpu_cluster_gym.traces._philly_generator import modulation, since_start
 from gpu_cluster_gym.traces._streams import stream
@@ -64,6 +65,7 @@ def rates(name: str) -> Rates:
 
 def draw(log: Log, name: str, seed: int, jobs: int | None = None, scale: float = 1.0) -> pd.DataFrame:
     """Return jobs with the parameters of a log; see `generate`."""
+    refuse_while_asking("a trace")
     jobs = _DEFAULT_JOBS if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs {jobs}: expected at least 1")

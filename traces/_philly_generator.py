@@ -28,6 +28,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import expit, logit, ndtr
 
+from gpu_cluster_gym.traces._asking import refuse_while_asking
 from gpu_cluster_gym.traces._fill import STATISTICS
 from gpu_cluster_gym.traces._streams import stream
 from gpu_cluster_gym.traces._table import check
@@ -84,6 +85,7 @@ def generate(seed: int, jobs: int | None = None, scale: float = 1.0) -> pd.DataF
 
     scale: batches per hour relative to the log's; virtual clusters keep their shares, and the probe its period
     """
+    refuse_while_asking("a trace")
     jobs = _DEFAULT_JOBS if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs {jobs}: expected at least 1")

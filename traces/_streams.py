@@ -17,7 +17,8 @@ import numpy as np
 def stream(seed: SupportsIndex, *names: str | SupportsIndex) -> np.random.Generator:
     """Return the generator of a name, such as `stream(0, "window", "test", 3)`.
 
-    The seed cannot be recovered from the generator, so a policy may hold it.
+    A seed cannot be computed from its generator, but a small one is found by trying: compare the numbers drawn.
+    Policies hold such a generator, so what must be unknown to them needs a large seed (see SECURITY.md).
     """
     return np.random.default_rng(entropy(seed, *names))
 

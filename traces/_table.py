@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_cluster_gym.traces._asking import refuse_while_asking
 from gpu_cluster_gym.traces._columns import COLUMNS, GPUS, LIMITS, Column
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ def check(
 
     `line` is the line of `file` that each row came from (default: 2, 3, ...). `attrs["origin"]` holds the origin of
     each column, `attrs["notes"]` the changes that were made. A TraceError names the first cell that breaks a rule.
+    All generators and readers of jobs end here: RuntimeError while a policy decides.
     """
+    refuse_while_asking("a job table")
     import pandas as pd
 
     lines = np.arange(2, len(table) + 2) if line is None else np.asarray(line)

@@ -6,11 +6,12 @@ from os import PathLike
 
 import pandas as pd
 
-from gpu_cluster_gym.traces import TraceError, check
+from gpu_cluster_gym.traces import TraceError, check, refuse_while_asking
 
 
 def num_jobs(file: str | PathLike[str] | None, jobs: int | None, default: int) -> int:
     """Return the number of jobs to generate; TraceError for a file, which no generator reads."""
+    refuse_while_asking("a trace")
     if file is not None:
         raise TraceError(file, None, None, "a file", "no file: this trace is generated (drop --trace-file)")
     if jobs is not None and jobs < 1:

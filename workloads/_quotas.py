@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpu_cluster_gym.simulator.jobs import by_first_submission
 from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants, proportional
 from gpu_cluster_gym.traces import TraceError, csv_records
 from gpu_cluster_gym.workloads._scenario import PROPORTIONAL, quotas_in
@@ -34,15 +33,17 @@ def guaranteed(table: pd.DataFrame, quotas: str | None, gpus: int) -> dict[str, 
     """Return the number of GPUs guaranteed to each tenant; an empty dictionary without quotas.
 
     quotas: as in `Scenario.quotas`. `proportional` divides all GPUs in proportion to the GPU time that the tenants'
-        jobs request, at least one for each. A tenant that is not named has a quota of 0.
+        jobs hold, at least one for each: by the run times of all jobs, so that policies learn from the quotas how much
+        each tenant will demand. A tenant that is not named has a quota of 0.
     gpus: number of GPUs of the cluster.
     """
     if quotas is None:
         return {}
     names = owners_of(table)
     if quotas == PROPORTIONAL:
-        gpu_s = np.bincount(by_first_submission(names), table["num_gpus"] * table["duration_s"])
-        return dict(zip(dict.fromkeys(names.tolist()), proportional(gpu_s, gpus), strict=True))
+        tenants, of_job = np.unique(names, return_inverse=True)  # their order tells nothing of the jobs
+        gpu_s = np.bincount(of_job, table["num_gpus"] * table["duration_s"])
+        return dict(zip(tenants.tolist(), proportional(gpu_s, gpus), strict=True))
     found = quotas_from_csv(quotas) if quotas.endswith(".csv") else quotas_in(quotas) or {}
     if not found.keys() & set(names):
         raise ValueError(
@@ -83,12 +84,16 @@ def quotas_from_csv(file: str) -> dict[str, int]:
 
 
 def tenants_of(table: pd.DataFrame, quotas: Mapping[str, int], borrowing: str) -> Tenants:
-    """Return the tenants: those of the table's jobs by first job, then those that have a quota but no job."""
+    """Return the tenants: those that have a quota, in the given order, then the others by first job.
+
+    The order of those with a quota, which policies see from the beginning, does not depend on jobs to come.
+    """
     if not quotas:
         return NO_TENANTS
     names = owners_of(table)
-    ordered = tuple(dict.fromkeys((*names.tolist(), *quotas)))
-    of_job = by_first_submission(names).astype(np.int32)
+    ordered = tuple(dict.fromkeys((*quotas, *names.tolist())))
+    number = {name: k for k, name in enumerate(ordered)}
+    of_job = np.array([number[name] for name in names.tolist()], np.int32)
     return Tenants(ordered, tuple(quotas.get(name, 0) for name in ordered), of_job, borrowing)
 
 

@@ -145,8 +145,9 @@ class Rules:
     """Handling of a job that does not fit. greedy: skip it; strict: strict FIFO, it blocks the queue; easy: EASY
     backfilling."""
     quotas: str | None = choice(None, expected=quotas_expected)
-    """GPUs guaranteed to each tenant (column tenant, else vc): proportional (to the GPU time that its jobs ask for),
-    NAME=GPUS,... or a CSV with the columns tenant and gpus. Default: no tenants."""
+    """GPUs guaranteed to each tenant (column tenant, else vc): proportional (to the GPU time that its jobs will
+    hold in the window, which no scheduler knows), NAME=GPUS,... or a CSV with the columns tenant and gpus. Default: no
+    tenants."""
     borrowing: Literal["none", "idle", "reclaim"] = "none"
     """Use of GPUs beyond a tenant's quota. none: not allowed; idle: GPUs that no other tenant claims; reclaim: the
     same, until other tenants need their guaranteed GPUs and take them back by preemption."""

@@ -15,6 +15,7 @@ import pytest
 from benchmarks.trust import children, is_alive, signals
 from gpu_cluster_gym.agents.callbacks import logged
 from gpu_cluster_gym.evaluation import command, run_folder, stopping
+from gpu_cluster_gym.evaluation.provenance import ROOT
 from gpu_cluster_gym.workloads import Scenario
 
 
@@ -40,6 +41,53 @@ def test_a_signal_ends_a_command_with_its_code(
         assert signal.getsignal(number) is signal.default_int_handler
     finally:
         signal.signal(number, before)
+
+
+STARTS = (
+    ["-m", "gpu_cluster_gym", "evaluate"],
+    ["-m", "gpu_cluster_gym.evaluate"],
+    ["evaluate.py"],
+    ["train_agent.py"],
+)
+
+
+@pytest.mark.parametrize("given", STARTS, ids=" ".join)
+def test_ctrl_c_while_a_command_imports_ends_in_a_line(given: list[str], tmp_path: Path) -> None:
+    code = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    (tmp_path / "gymnasium.py").write_text(code, encoding="utf-8")  # in its place
+    done = interrupted(given, tmp_path)
+    assert (done.returncode, done.stderr) == (130, "gpu-cluster-gym: interrupted\n")
+
+
+def test_ctrl_c_later_ends_in_a_line_too(capsys: pytest.CaptureFixture[str]) -> None:
+    def work(args: Any) -> None:
+        raise KeyboardInterrupt
+
+    assert command.run("test", work, []) == 130
+    assert capsys.readouterr().err == "test: interrupted\n"
+
+
+def test_importing_the_package_handles_no_signal(tmp_path: Path) -> None:
+    code = "import signal, gpu_cluster_gym as _\nassert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    assert interrupted(["-c", code], tmp_path).returncode == 0
+
+
+def interrupted(given: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run Python with modules of a folder before all others; Ctrl-C is not ignored, as in the background it is."""
+    paths = os.pathsep.join([str(folder), str(ROOT / ".typing"), str(ROOT)])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.run(
+            [sys.executable, *given],
+            env={**os.environ, "PYTHONPATH": paths},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The audit accuses no honest policy, and finds planted leaks of each kind."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,22 @@ import numpy as np
 import pytest
 
 from benchmarks import trust_knowledge
-from gpu_cluster_gym import baselines
+from gpu_cluster_gym import baselines, traces
 from gpu_cluster_gym.evaluate import main
-from gpu_cluster_gym.evaluation.audit import Audited, Watcher, audit, try_table
+from gpu_cluster_gym.evaluation.audit import (
+    OF_QUEUED,
+    OF_RUNNING,
+    WHOLE,
+    Audited,
+    Watcher,
+    audit,
+    random_workload,
+    try_table,
+)
 from gpu_cluster_gym.simulator import jobs, view
-from gpu_cluster_gym.simulator.policy import Action, Start, Wait
-from gpu_cluster_gym.simulator.source import Source, source_of
+from gpu_cluster_gym.simulator.kernel import calls
+from gpu_cluster_gym.simulator.policy import Action, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.source import Source, adopt, source_of
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import _workload
 
@@ -141,3 +152,43 @@ def test_the_command_prints_a_line_a_policy(
     assert ended.value.code == 1
     assert [line.partition(":")[0] for line in lines] == ["what a view shows", "fifo", "srtf_oracle"]
     assert lines[1] == "fifo: 6 pairs, 0 leaks"
+
+
+@pytest.mark.parametrize("name", ["tiresias", "union", "gavel"])
+def test_a_compiled_run_that_differs_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = partial(baselines.make, baselines.load(name))
+    honest = Audited(name)
+    for seed in range(8):
+        try_table(honest, make, seed, 1)
+    assert not honest.leaks
+
+    def by_the_truth(self: object, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        adopt(states, 0, jobs, Ranking("true_remaining", "by_order"))
+        return bool(calls.run_rule(states, 0, jobs))
+
+    monkeypatch.setattr(type(make()), "run_compiled", by_the_truth)
+    found = Audited(name)
+    for seed in range(8):
+        try_table(found, make, seed, 1)
+    assert found.leaks
+    assert "asked step by step, job" in str(found)
+
+
+def test_everything_that_a_view_shows_is_watched() -> None:
+    members = {name for name in dir(View) if not name.startswith("_")}
+    tables = {"jobs", "gpus", "nodes", "tenants", "jobs_of", "start_first", "why_not"}
+    answers = {name.split()[0] for name in (*OF_QUEUED, *OF_RUNNING)}
+    not_shown = {"next_move", "rng"}  # it acts by the first; the second has drawn all along
+    assert members == {*WHOLE} | tables | answers | not_shown
+
+
+def test_random_workloads_have_tenants_disciplines_and_drains() -> None:
+    loads = []
+    for seed in range(25):
+        with suppress(ValueError):
+            loads.append(random_workload(traces.stream(seed, "audit")))
+    rules = [load.scenario for load in loads]
+    assert {rule.discipline for rule in rules} == {"greedy", "strict", "easy"}
+    assert {rule.borrowing for rule in rules if rule.quotas} == {"none", "idle", "reclaim"}
+    assert {rule.quotas == "proportional" for rule in rules if rule.quotas} == {True, False}
+    assert any(rule.drain_every_h for rule in rules)

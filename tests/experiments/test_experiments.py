@@ -24,6 +24,8 @@ from gpu_cluster_gym.evaluation.plot.style import spread_out
 from gpu_cluster_gym.experiments import Outcome, Setting, _output, aiturbo, coda, xion, xonar
 from gpu_cluster_gym.experiments._paper import Claim, Needs
 from gpu_cluster_gym.experiments._trials import change_trials, default_policies, sample_trials
+from gpu_cluster_gym.simulator.policy import Action
+from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import modules
 from gpu_cluster_gym.workloads import named
 from gpu_cluster_gym.workloads.coda_mix import HEAVY_SHARE
@@ -180,6 +182,22 @@ def test_the_cost_of_failures_has_no_effect_without_failures() -> None:
     )
     usual_s, costly_s = (found.results[name, "xonar"]["finish_s"] for name in ("usual", "costly"))
     assert usual_s.equals(costly_s)
+
+
+def test_an_error_names_setting_policy_and_window() -> None:
+    """The others of the setting are still run, and kept in a journal where there is one."""
+
+    def fails(view: View) -> Action:
+        raise KeyError("no idea")
+
+    done: list[str] = []
+    policies = {"broken": lambda: fails, **default_policies("packed_fifo")}
+    setting = Setting("a day", sample_trials("xonar_memory", 2, seed=0), policies)
+    with pytest.raises(
+        RuntimeError, match=r"^a day: broken, window 0: KeyError: 'no idea' \(test_experiments.py, line"
+    ):
+        experiments.simulate([setting], done=lambda policy, _: done.append(policy))
+    assert done == ["packed_fifo"] * 2
 
 
 def test_sweeps_start_at_the_workloads_values() -> None:

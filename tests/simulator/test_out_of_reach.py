@@ -1,6 +1,7 @@
 """Short ways to the truth, or to the job record, lead nowhere; what is written past the view is noticed."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -9,12 +10,23 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym import baselines, traces
+from gpu_cluster_gym.agents import load_policy
+from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
+from gpu_cluster_gym.baselines.tiresias import Tiresias
+from gpu_cluster_gym.evaluation.audit import audit
+from gpu_cluster_gym.evaluation.record import record_window
+from gpu_cluster_gym.evaluation.runner import run_window
 from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
-from gpu_cluster_gym.simulator.policy import Action, Ranking
-from gpu_cluster_gym.simulator.source import source_of
+from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
+from gpu_cluster_gym.simulator.policy import Action, Ranking, RunsCompiled, may_run_compiled
+from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered
+from gpu_cluster_gym.simulator.source import adopt, source_of
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, prepare, windows
+from gpu_cluster_gym.traces import _readers
+from gpu_cluster_gym.traces._log import Options
+from gpu_cluster_gym.workloads import Scenario, Workload, filled, full_trace, named, prepare, windows
 from tests.cases import tiny
 
 HIDDEN = ("duration_s", "crash_at", "predictable_from", "gpu_memory_gib", "iteration_s")
@@ -221,6 +233,89 @@ def test_what_is_written_through_the_view_changes_nothing(
     assert cheated.equals(load.results(run(fifo, load.episode(), step_by_step=True)))
 
 
+# Compiled policies of others.
+
+
+class TwoWays(RunsCompiled):
+    """A policy that is honest when it is asked, and an oracle when it runs compiled."""
+
+    def __call__(self, view: View) -> Action:
+        return view.next_move(Ranking("remaining", "by_order"))
+
+    def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
+        adopt(states, 0, jobs, Ranking("true_remaining", "by_order"))
+        return bool(calls.run_rule(states, 0, jobs))
+
+
+class OfThisPackage(TwoWays):
+    __module__ = "gpu_cluster_gym.simulator.policy"
+    __qualname__ = "RunsCompiled"
+
+
+class BetterRule(Rule):
+    run_compiled = TwoWays.run_compiled
+
+
+class BetterTiresias(Tiresias):
+    run_compiled = TwoWays.run_compiled
+
+
+class BetterSteering(Steered):
+    def run_intervals(self, states: np.ndarray, jobs: np.ndarray, *_: object) -> bool:
+        return TwoWays().run_compiled(states, jobs, states)
+
+
+def with_a_method_of_its_own() -> Tiresias:
+    made = Tiresias()
+    made.run_compiled = TwoWays().run_compiled  # type: ignore[method-assign]
+    return made
+
+
+def with_a_memory_of_its_own() -> Tiresias:
+    made = Tiresias()
+    made.kernel = Tiresias.kernel._replace(run=None)  # type: ignore[misc,arg-type]
+    return made
+
+
+def steering(kind: type[Steered]) -> Steered:
+    return kind(Offsets(Rule(), ("price",)), 8, lambda load: np.zeros(1))
+
+
+COMPILED: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "a class of one's own": (TwoWays, lambda: Ranking("remaining", "by_order")),
+    "a class that says it is of this package": (OfThisPackage, lambda: Ranking("remaining", "by_order")),
+    "a better rule": (BetterRule, Rule),
+    "a better policy": (BetterTiresias, Tiresias),
+    "a method of its own": (with_a_method_of_its_own, Tiresias),
+    "a kernel of its own": (with_a_memory_of_its_own, Tiresias),
+    "a part of one's own": (
+        lambda: LookAhead(steering(BetterSteering), draws=1, rounds=0),
+        lambda: LookAhead(steering(Steered), draws=1, rounds=0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_policies_of_others_are_asked_step_by_step(name: str, load: Workload) -> None:
+    theirs, ours = COMPILED[name]
+    assert not may_run_compiled(theirs())
+    honest = load.results(run(ours(), load.episode()))
+    oracle = load.results(run(Ranking("true_remaining", "by_order"), load.episode(), oracle=True))
+    assert not honest.equals(oracle)
+    assert run_window(theirs, load).equals(honest)
+
+
+def test_policies_of_this_package_run_compiled() -> None:
+    names = [
+        name
+        for name in baselines.names()
+        if issubclass(type(baselines.make(baselines.load(name))), RunsCompiled)
+    ]
+    assert len(names) > 5
+    assert all(may_run_compiled(baselines.make(baselines.load(name))) for name in names)
+    assert all(may_run_compiled(load_policy(SHIPPED / name)) for name in shipped())
+
+
 # Making the jobs again.
 
 
@@ -254,6 +349,68 @@ def test_jobs_are_not_made_while_a_policy_is_asked(load: Workload) -> None:
         run(asking, load.episode())
         assert asking.refused > 10, name
         way()
+
+
+def generators() -> dict[str, Callable[[], object]]:
+    """Return the generators and readers of all traces and workloads, each with a few jobs."""
+    found: dict[str, Callable[[], object]] = {}
+    for kind in ("traces", "workloads"):
+        for name in traces.available(kind):
+            module: Any = traces.provider(kind, name, "trace")
+            if hasattr(module, "trace"):
+                found[f"{kind} {name}"] = partial(module.trace, seed=0, jobs=20)
+    return found
+
+
+@pytest.mark.parametrize("name", generators())
+def test_no_generator_makes_jobs_while_a_policy_is_asked(name: str, load: Workload) -> None:
+    make, found = generators()[name], list[int]()
+
+    def step(view: View) -> None:
+        with pytest.raises(RuntimeError, match="while a policy decides"):
+            make()
+        found.append(1)
+
+    asking = Asking(step)
+    run(asking, load.episode())
+    assert asking.refused == 0
+    assert len(found) > 10
+    assert len(make()) == 20  # type: ignore[arg-type]
+
+
+def test_no_reader_reads_and_no_column_is_drawn_while_a_policy_is_asked(load: Workload) -> None:
+    file, table, few = str(load.scenario.trace_file), load.table, {"seed": 0, "largest_gpu_gib": 32.0}
+    readers: Any = _readers.readers()
+    ways: dict[str, Callable[[], object]] = {
+        "generic": lambda: readers["generic"].read(file, Options()),
+        "check": lambda: traces.check(table),
+        "fill": lambda: traces.fill(table, **few),  # type: ignore[arg-type]
+        "filled": lambda: filled(table, load.scenario, seed=0),
+    }
+    for name, way in ways.items():
+        way()
+        with traces.asking(), pytest.raises(RuntimeError, match="while a policy decides"):
+            way()
+        assert name
+
+
+class Forearmed:
+    """A policy that looks at its windows while it is made."""
+
+    def __init__(self) -> None:
+        self.known = windows(named("quick"), "test", 1)
+
+    def __call__(self, view: View) -> Action:
+        return view.next_move(Ranking("submit"))
+
+
+def test_jobs_are_not_made_while_a_policy_is_made(load: Workload) -> None:
+    assert Forearmed().known
+    for run_one in (run_window, record_window):
+        with pytest.raises(RuntimeError, match="while a policy decides"):
+            run_one(Forearmed, load)
+    with pytest.raises(RuntimeError, match="while a policy decides"):
+        audit({"forearmed": Forearmed}, pairs=1)
 
 
 # Writing past the view, on purpose.

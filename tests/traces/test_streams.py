@@ -80,6 +80,17 @@ def filled_jobs() -> pd.DataFrame:
     return traces.fill(some_jobs(8), seed=0, largest_gpu_gib=16.0)
 
 
+def test_a_small_seed_is_found_by_trying_and_a_large_one_is_not() -> None:
+    """What SECURITY.md says of seeds: numbers drawn suffice for trying, whatever else a generator shows."""
+
+    def found(seed: int) -> list[int]:
+        drawn = traces.stream(seed, "view").integers(2**63)
+        return [tried for tried in range(300) if traces.stream(tried, "view").integers(2**63) == drawn]
+
+    assert found(271) == [271]
+    assert found(4_611_686_018_427_387_847) == []
+
+
 def test_no_two_windows_share_a_seed() -> None:
     """Seed 1's window n and seed 0's window n + 1 would, if seeds and numbers were added up."""
     table = filled_jobs()

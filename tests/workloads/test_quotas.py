@@ -9,8 +9,9 @@ import pytest
 
 from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.simulator.policy import Action, Placement, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.tenants import proportional
+from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import TraceError
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, windows
 
@@ -39,7 +40,53 @@ def test_quotas_are_named(tmp_path: Path) -> None:
     """A tenant without a quota has 0 GPUs, one without jobs keeps its own."""
     work = made(tmp_path, quotas="two=4, one=3,four=1", borrowing="idle")
     assert quotas_of(work) == {"one": 3, "two": 4, "three": 0, "four": 1}
-    assert work.tenants.of_job.tolist() == [0, 0, 1, 2]
+    assert work.tenants.names == ("two", "one", "four", "three"), "those with a quota first, as given"
+    assert work.tenants.of_job.tolist() == [1, 1, 0, 3]
+
+
+AT_FIRST = [("a", 0, 1, 600, "red"), ("b", 10, 1, 900, "blue")]
+LATER = [("c", 5000, 1, 100, "green"), ("d", 6000, 1, 100, "grey"), ("e", 7000, 2, 100, "pink")]
+OTHERS = [("c", 5000, 1, 90000, "grey"), ("d", 6000, 1, 100, "green"), ("e", 6500, 2, 100, "black")]
+
+
+@pytest.mark.parametrize("quotas", ["red=2,blue=2,green=3,grey=1", "green=3,grey=0,red=1", "blue=1", "red=0"])
+def test_named_quotas_tell_nothing_of_the_jobs_to_come(quotas: str, tmp_path: Path) -> None:
+    """Two tables that differ after 5,000 s only show the same tenants until then, in the same order."""
+    seen = []
+    for later in (LATER, OTHERS, OTHERS[:1], []):
+        table = pd.DataFrame(AT_FIRST + later, columns=list(JOBS.columns))
+        view = (episode := made(tmp_path, table, quotas=quotas, borrowing="idle").episode()).view
+        shown = []
+        for _ in range(2):
+            episode.advance()
+            shown.append(
+                (view.tenants.quota.tolist(), view.tenants.num_gpus.tolist(), view.jobs.tenant.tolist())
+            )
+            job = len(view.jobs.phase) - 1
+            if view.why_not(start := Start(job, Placement((job,)))) is None:
+                episode.apply(start)
+            episode.apply(Wait())
+        seen.append(shown)
+    assert len(seen) > 1
+    assert all(shown == seen[0] for shown in seen)
+
+
+def test_tenants_without_a_quota_are_shown_when_their_first_job_arrives(tmp_path: Path) -> None:
+    table = pd.DataFrame(AT_FIRST + LATER, columns=list(JOBS.columns))
+    episode = made(tmp_path, table, quotas="blue=3", borrowing="idle").episode()
+    counts = {}
+
+    def policy(view: View) -> Action:
+        counts[view.now] = len(view.tenants.quota)
+        assert len(view.tenants.num_gpus) == counts[view.now] > view.jobs.tenant.max()
+        return view.next_move(Ranking("submit"))
+
+    run(policy, episode)
+    assert [counts[now] for now in (0.0, 10.0, 5000.0, 6000.0, 7000.0)] == [2, 2, 3, 4, 5]
+
+
+def test_proportional_quotas_are_in_the_order_of_the_names(tmp_path: Path) -> None:
+    assert made(tmp_path, quotas="proportional", borrowing="idle").tenants.names == ("one", "three", "two")
 
 
 def test_quotas_come_from_a_csv(tmp_path: Path) -> None:
