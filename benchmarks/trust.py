@@ -256,6 +256,7 @@ def results_apart(whole: Path, other: Path) -> list[str]:
     ]
 
 
+SHARED = tuple(each / "shared" / "faults" / "trust" / "traces" for each in (ROOT.parent, ROOT))
 MOST_S, MOST_KIB = 2.0, 500 * 1024
 
 
@@ -264,8 +265,9 @@ def hostile_traces(folder: Path | None = None) -> Iterator[Figure]:
 
     The time is processor time beyond that of a sound trace, most of which is spent on starting Python.
 
-    folder: default: the invalid files of the tests.
+    folder: default: `shared/faults/trust/traces` beside the checkout, else the invalid files of the tests.
     """
+    folder = folder or next(filter(Path.is_dir, SHARED), None)
     with tempfile.TemporaryDirectory() as out:
         files = sorted(folder.iterdir()) if folder else refused_by_tests(Path(out))
         sound = Path(out) / "sound.csv"
@@ -424,6 +426,7 @@ ATTACKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "hostile_traces": hostile_traces,
     "leaks": knowledge.leaks,
     "planted_leaks": knowledge.planted_leaks,
+    "ways": knowledge.ways,
     "fuzz": knowledge.fuzz,
     "slowdown": knowledge.slowdown,
 }
@@ -435,7 +438,10 @@ def main(args: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", default=",".join(ATTACKS), help="names of attacks, joined by commas")
     parser.add_argument(
-        "--traces", type=Path, metavar="FOLDER", help="hostile traces; default: those of the tests"
+        "--traces",
+        type=Path,
+        metavar="FOLDER",
+        help="hostile traces; default: shared/faults/trust/traces beside the checkout, else those of the tests",
     )
     parser.add_argument("--list", action="store_true", help="names of all attacks")
     chosen = parser.parse_args(args)

@@ -4,10 +4,14 @@
 """
 
 import hashlib
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -21,14 +25,19 @@ from gpu_cluster_gym.envs.spaces import row
 from gpu_cluster_gym.envs.steer import SteerBatch
 from gpu_cluster_gym.envs.windows import DEFAULT, PreparedWindow
 from gpu_cluster_gym.evaluation.audit import Audited, audit, random_workload, try_table
-from gpu_cluster_gym.evaluation.runner import Maker
+from gpu_cluster_gym.evaluation.runner import Maker, run_window
+from gpu_cluster_gym.simulator import episode as episode_module
+from gpu_cluster_gym.simulator import view as view_module
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.policy import Action, Policy, Start, Wait
+from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.results import PARTS
 from gpu_cluster_gym.simulator.shadow import Shadow
 from gpu_cluster_gym.simulator.source import Source, source_of
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.workloads import Workload, named, windows
+from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
+from tests.cases import tiny
+from tests.simulator import test_out_of_reach as out_of_reach
+from tests.simulator import test_plain_actions as plain_actions
 
 PAIRS, LEAK_TABLES, INSTANTS = 5000, 60, 1_000_000
 MOST_SLOWDOWN = 1.05  # by the shadow record
@@ -300,27 +309,152 @@ def broken_law(batch: PlainBatch | MovesBatch | SteerBatch) -> str:
     return ""
 
 
+# Ways to the truth.
+
+
+def ways() -> Iterator[Figure]:
+    """Play the attacks of the tests; wrong is one whose result is not that of its honest twin, nor refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        load = full_trace(Scenario(**tiny.scenario(Path(folder), tiny.mixed(1), physics="all")))
+        for kind, attacks in kinds_of_attacks().items():
+            faults = []
+            for name, (attack, honest) in attacks.items():
+                expected = load.results(run(honest(), load.episode(), step_by_step=True))
+                try:
+                    is_equal = run_window(attack, load).equals(expected)
+                except (ValueError, RuntimeError):
+                    is_equal = True  # it was refused
+                faults.append("" if is_equal else name)
+            yield figure(f"attacks that change a result: {kind}", faults)
+
+
+Attack = tuple[Maker, Maker]
+"""A maker of a policy that attacks, and one of its honest twin."""
+
+
+def kinds_of_attacks() -> dict[str, dict[str, Attack]]:
+    """Return the attacks of the tests by kind and name."""
+
+    def trying(does: Callable[[View], object]) -> Attack:
+        return partial(partial, taking, does), lambda: Ranking("submit")
+
+    future = {
+        f"{question}, {liar}": trying(partial(asked_of_the_future, ask, lie))
+        for question, ask in plain_actions.QUESTIONS.items()
+        for liar, lie in plain_actions.LIARS.items()
+    }
+    chameleons = range(1, 6)
+    return {
+        "rankings by what they say": {
+            name: trying(lambda view, make=make: view.next_move(make()))  # type: ignore[misc]
+            for name, make in out_of_reach.RANKINGS.items()
+        },
+        "writing through the view": {
+            way.__name__: (partial(partial, writing, way), lambda: Ranking("submit"))
+            for way in out_of_reach.WRITING
+        },
+        "making the jobs again": {
+            name: trying(lambda _, make=make: make())  # type: ignore[misc]
+            for name, make in out_of_reach.generators().items()
+        },
+        "compiled policies of others": dict(out_of_reach.COMPILED),
+        "actions that change after their check": {
+            way.__name__: (partial(itself, way), partial(itself, honest))
+            for way, honest in plain_actions.HONEST.items()
+        },
+        "objects that pass for rankings later": {
+            f"at look {look}": (
+                partial(plain_actions.Chameleon, look),
+                partial(itself, plain_actions.started),
+            )
+            for look in chameleons
+        },
+        "questions about jobs to come": future,
+        "waits into the past": {
+            f"{seconds} s, a {type(seconds).__name__}": trying(partial(back_in_time, seconds))
+            for seconds in (-50.0, plain_actions.Share(-50.0), plain_actions.Share("-inf"))
+        },
+    }
+
+
+def itself(policy: Policy) -> Policy:
+    """Return a policy."""
+    return policy
+
+
+def taking(does: Callable[[View], object], view: View) -> Action:
+    """Take what an attack returns: a move as it is, anything else as a sign to start the last job first."""
+    try:
+        found = does(view)
+    except (ValueError, RuntimeError, IndexError):
+        return view.next_move(Ranking("submit"))
+    if isinstance(found, Start | Preempt | Wait):
+        return found
+    last = view.startable[-1:].tolist()
+    return Start(last[0], place) if last and (place := view.place(last[0])) else Wait()
+
+
+def writing(way: Callable[[View], object], view: View) -> Action:
+    """Try to write through a view, and schedule by submission."""
+    with suppress(AttributeError, TypeError, ValueError, IndexError):
+        way(view)
+    return view.next_move(Ranking("submit"))
+
+
+def asked_of_the_future(ask: Callable[[View, Any], Any], lie: Callable[[int], Any], view: View) -> object:
+    """Ask about the next job to come, or return the next honest move if the answer is that about job 0."""
+    answer = repr(ask(view, lie(len(view.jobs.phase))))
+    if answer == repr(ask(view, 0)):
+        raise ValueError("the answer is about job 0")
+    return answer
+
+
+def back_in_time(seconds: float, view: View) -> Action:
+    """Wait into the past if that is legal."""
+    move = view.next_move(Ranking("submit"))
+    past = Wait(seconds)
+    return past if isinstance(move, Wait) and view.why_not(past) is None else move
+
+
 # The price of both.
 
 
 def slowdown(seconds: float = 30.0) -> Iterator[Figure]:
-    """Simulate a policy with the shadow record and with the record lent; wrong is a ratio above 1.05."""
+    """Simulate a policy with all copies and checks, and with the record lent; wrong is a ratio above 1.05.
+
+    Copies are those of jobs and of the state; checks are those of actions, and that nothing changed in the episode.
+    """
     load = next(iter(windows(named("quick"), "test", 1)))
     best = {True: np.inf, False: np.inf}
-    shown = Shadow.column
     began = time.perf_counter()
-    try:
-        while time.perf_counter() - began < seconds:
-            for shadowed in best:
-                Shadow.column = shown if shadowed else lent  # type: ignore[assignment,method-assign]
+    while time.perf_counter() - began < seconds:
+        for guarded in best:
+            with nullcontext() if guarded else unguarded():
                 before = time.process_time()
-                run(shortest, load.episode())
-                best[shadowed] = min(best[shadowed], time.process_time() - before)
-    finally:
-        Shadow.column = shown  # type: ignore[method-assign]
+                load.results(run(shortest, load.episode()))
+                best[guarded] = min(best[guarded], time.process_time() - before)
     ratio = best[True] / best[False]
-    what = f"slowdown by the shadow record: {ratio:.3f} (limit {MOST_SLOWDOWN})"
+    what = f"slowdown by copies and checks: {ratio:.3f} (limit {MOST_SLOWDOWN})"
     yield figure(what, [f"{ratio:.3f}" if ratio > MOST_SLOWDOWN else ""])
+
+
+@contextmanager
+def unguarded() -> Iterator[None]:
+    """Lend the record, and check neither actions for their types nor the episode for changes."""
+    with (
+        patch.object(Shadow, "column", lent),
+        patch.object(view_module, "snapshot", read_only),
+        patch.object(episode_module, "plain", itself),
+        patch.object(Workload, "_refuse_changed", lambda load, episode: None),
+    ):
+        yield
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a view of an array that cannot be written."""
+    shown = array.view()
+    shown.flags.writeable = False
+    return shown
 
 
 def lent(shadow: Shadow, field: str, arrived: int) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym import traces
-from gpu_cluster_gym.evaluation.runner import Maker, is_oracle, made, reason_of
+from gpu_cluster_gym.evaluation.runner import Maker, is_oracle, reason_of
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
@@ -224,7 +224,7 @@ def quotas_of(load: "Workload") -> dict[str, int] | None:
 
 def simulated(load: "Workload", make: Maker, *, oracle: bool) -> Outcome:
     """Simulate a new policy with an account."""
-    episode, account, policy, error = load.episode(), Account(), made(make), None
+    episode, account, policy, error = load.episode(), Account(), make(), None
     try:
         run(policy, episode, oracle=oracle, account=account)
     except Exception as raised:  # a user's policy raises anything
@@ -238,7 +238,7 @@ def compiled_difference(load: "Workload", make: Maker, asked: Outcome, *, oracle
         return None
     episode = load.episode()
     try:
-        run(made(make), episode, oracle=oracle)
+        run(make(), episode, oracle=oracle)
     except Exception as raised:  # as in `simulated`
         return f"compiled, it ended with an error: {reason_of(raised)}"
     one, other = (each.state.finish_s[: len(load.jobs)] for each in (asked.episode, episode))

@@ -15,7 +15,7 @@ import pandas as pd
 
 from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.journal import Journal
-from gpu_cluster_gym.evaluation.runner import Failure, Maker, made, run_all
+from gpu_cluster_gym.evaluation.runner import Failure, Maker, run_all
 from gpu_cluster_gym.simulator.account import OVER_TIME, Account
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Preempt, Resize, Start
@@ -120,7 +120,7 @@ def simulate(
 
 def record_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> Record:
     """Return the record of a new policy on a workload; oracle: whether it may read true run times."""
-    account, policy = Account(), made(make)
+    account, policy = Account(), make()
     decisions = Decisions() if gives_reasons(policy) else None
     episode = workload.episode(account=account)
     run(policy, episode, oracle=oracle, account=account, decisions=decisions)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from gpu_cluster_gym import traces
 from gpu_cluster_gym.evaluation.comparison import compare, paired_ratios
 from gpu_cluster_gym.evaluation.each import DIED, LostError, each
 from gpu_cluster_gym.evaluation.journal import Journal
@@ -156,13 +155,7 @@ def is_oracle(name: str) -> bool:
 
 def run_window(make: Maker, workload: "Workload", *, oracle: bool = False) -> pd.DataFrame:
     """Return the results table of a new policy on a workload; oracle: whether it may read true run times."""
-    return workload.results(run(made(make), workload.episode(), oracle=oracle))
-
-
-def made(make: Maker) -> Policy:
-    """Return a new policy, which may not look at jobs while it is made either."""
-    with traces.asking():
-        return make()
+    return workload.results(run(make(), workload.episode(), oracle=oracle))
 
 
 def score(

@@ -410,9 +410,9 @@ def run(
     if ranking:
         set_up(ranking, episode)
     whole = ranking or (policy if may_run_compiled(policy) else None)
+    if whole and not (step_by_step or decisions is not None) and episode.run_compiled(whole, account):
+        return episode
     with traces.asking():
-        if whole and not (step_by_step or decisions is not None) and episode.run_compiled(whole, account):
-            return episode
         ask = moves_of(ranking, episode) if ranking else actions_of(policy, episode)
         if decisions is not None:
             ask = decisions.watched(ask, ranking or policy, episode)

@@ -8,7 +8,7 @@ _asked = 0  # policies that are deciding in this process; not per thread, since 
 
 @contextmanager
 def asking() -> Iterator[None]:
-    """Mark a block in which a policy decides or is made: `refuse_while_asking` raises until its end, in all threads."""
+    """Mark a block in which a policy decides: `refuse_while_asking` raises until its end, in all threads."""
     global _asked
     _asked += 1
     try:
@@ -18,9 +18,9 @@ def asking() -> Iterator[None]:
 
 
 def refuse_while_asking(what: str) -> None:
-    """Raise RuntimeError while a policy decides or is made. what: the object that is to be created, for the message."""
+    """Raise RuntimeError while a policy decides. what: the object that is to be created, for the message."""
     if _asked:
         raise RuntimeError(
-            f"{what} cannot be created while a policy decides, or is made, since it may reveal future jobs: create it "
-            "before the evaluation, or in another process"
+            f"{what} cannot be created while a policy decides, since it may reveal future jobs: create it before the "
+            "episode, or in another process"
         )

@@ -41,7 +41,7 @@ def guaranteed(table: pd.DataFrame, quotas: str | None, gpus: int) -> dict[str, 
         return {}
     names = owners_of(table)
     if quotas == PROPORTIONAL:
-        tenants, of_job = np.unique(names, return_inverse=True)  # their order tells nothing of the jobs
+        tenants, of_job = np.unique(names, return_inverse=True)  # their order does not depend on jobs to come
         gpu_s = np.bincount(of_job, table["num_gpus"] * table["duration_s"])
         return dict(zip(tenants.tolist(), proportional(gpu_s, gpus), strict=True))
     found = quotas_from_csv(quotas) if quotas.endswith(".csv") else quotas_in(quotas) or {}

@@ -15,6 +15,7 @@ TESTS = {
     "read beyond the end": f"{OUT_OF_REACH}::test_memory_around_what_is_shown_holds_nothing_hidden",
     "write into an array of the view": f"{OUT_OF_REACH}::test_what_is_written_through_the_view_changes_nothing",
     "call `view.next_move`": f"{OUT_OF_REACH}::test_no_ranking_gets_the_truth_by_what_it_says",
+    "pass numbers": "simulator/test_plain_actions::test_what_is_checked_is_carried_out",
     "create windows": f"{OUT_OF_REACH}::test_jobs_are_not_made_while_a_policy_is_asked",
     "write into the jobs": f"{OUT_OF_REACH}::test_a_result_is_refused_if_what_must_stay_has_changed",
     "make jobs complete faster": f"{CHEATS}::test_a_completion_faster_than_physics_allows_ends_the_run",

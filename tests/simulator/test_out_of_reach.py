@@ -13,8 +13,6 @@ from gpu_cluster_gym import baselines, traces
 from gpu_cluster_gym.agents import load_policy
 from gpu_cluster_gym.agents.pretrained import SHIPPED, shipped
 from gpu_cluster_gym.baselines.tiresias import Tiresias
-from gpu_cluster_gym.evaluation.audit import audit
-from gpu_cluster_gym.evaluation.record import record_window
 from gpu_cluster_gym.evaluation.runner import run_window
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel import calls
@@ -392,25 +390,6 @@ def test_no_reader_reads_and_no_column_is_drawn_while_a_policy_is_asked(load: Wo
         with traces.asking(), pytest.raises(RuntimeError, match="while a policy decides"):
             way()
         assert name
-
-
-class Forearmed:
-    """A policy that looks at its windows while it is made."""
-
-    def __init__(self) -> None:
-        self.known = windows(named("quick"), "test", 1)
-
-    def __call__(self, view: View) -> Action:
-        return view.next_move(Ranking("submit"))
-
-
-def test_jobs_are_not_made_while_a_policy_is_made(load: Workload) -> None:
-    assert Forearmed().known
-    for run_one in (run_window, record_window):
-        with pytest.raises(RuntimeError, match="while a policy decides"):
-            run_one(Forearmed, load)
-    with pytest.raises(RuntimeError, match="while a policy decides"):
-        audit({"forearmed": Forearmed}, pairs=1)
 
 
 # Writing past the view, on purpose.
