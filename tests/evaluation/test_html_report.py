@@ -216,7 +216,7 @@ def test_waits_and_slowdowns_have_ratios_and_intervals_beside_mean_jct() -> None
     }
     summary = {"reference": "fifo", "by_window": by_window, "lower_bound_mean_jct_s": 900.0}
     equal = {"ratio": 1.0, "low": 1.0, "high": 1.0, "wins": 0, "windows": 2}
-    summary["mean_jct_ratio"] = {name: equal for name in waits}
+    summary["mean_jct_ratio"] = dict.fromkeys(waits, equal)
     jobs = dict.fromkeys(waits, pd.DataFrame({"window": [0, 1]}))
     made = Run(Path(), {}, summary, {}, jobs, {}, {})
     for first, shown in ((200.0, ["0.375", "0.250-0.500"]), (0.0, ["", ""])):
