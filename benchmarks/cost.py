@@ -20,7 +20,7 @@ from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.workloads import Scenario, full_trace
 
 NODES = (13, 125, 1024)
-"""Nodes of eight GPUs; more than 1,024 are refused."""
+"""Nodes of eight GPUs."""
 JOBS_PER_GPU = 10
 ROWS = (
     *(
