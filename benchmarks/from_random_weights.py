@@ -62,7 +62,7 @@ class OfAnotherDecision(nn.Module):
         return drawn
 
 
-def main() -> None:
+def main(args: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--own-cluster", action="store_true")
     parser.add_argument("--processes", type=int, default=1)
-    asked = parser.parse_args()
+    asked = parser.parse_args(args)
     agents = [checkpoint.load(each) for each in folders(asked.run)]
     training = agents[0].training
     assert isinstance(training, PlainTraining)
