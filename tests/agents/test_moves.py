@@ -260,5 +260,5 @@ def test_an_agent_is_learned_and_kept(how: dict[str, Any], tmp_path: Path) -> No
 def test_each_action_kind_has_its_algorithms() -> None:
     with pytest.raises(ChoiceError, match="algorithm 'distillation': expected student, ppo"):
         MovesTraining(algorithm="distillation")  # type: ignore[arg-type]
-    with pytest.raises(ChoiceError, match="algorithm 'student': expected ppo, distillation"):
+    with pytest.raises(ChoiceError, match="algorithm 'student': expected ppo, search, distillation"):
         SteerTraining(algorithm="student")  # type: ignore[arg-type]

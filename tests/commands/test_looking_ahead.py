@@ -10,7 +10,7 @@ from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.resolve import BASELINES
 from gpu_cluster_gym.envs.floors import FLOORS
-from gpu_cluster_gym.evaluate import chosen, main, read_choices
+from gpu_cluster_gym.evaluate import chosen, main, print_notes, read_choices
 from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead
 from gpu_cluster_gym.simulator.rule_policy import Steered
 from gpu_cluster_gym.workloads import Scenario
@@ -25,7 +25,9 @@ def test_look_ahead_is_compared_with_its_base(capsys: pytest.CaptureFixture[str]
         "lookahead:union": ["lookahead:union", "union", *BASELINES, *FLOORS],
     }
     for name, rows in named.items():
-        policies, reference = chosen(read_choices(["--policy", name, "--workload", "mixed"]))
+        evaluation = read_choices(["--policy", name, "--workload", "mixed"])
+        policies, reference = chosen(evaluation)
+        print_notes(evaluation)
         assert list(policies) == rows
         assert reference == "fifo"
         ahead, on = list(policies.values())[:2]
