@@ -92,7 +92,7 @@ def constants(workload: str, *, with_history: bool = False) -> Constants:
     if workload not in known:
         raise ValueError(
             f"no constants exist for workload {workload!r}: expected {', '.join(known) or 'none'}; search some with "
-            "train_agent.py --workload NAME --search 1 and python -m benchmarks.keep_constants"
+            "train_agent.py --workload NAME --action steer --algorithm search and python -m benchmarks.keep_constants"
         )
     with_history = with_history and (CONSTANTS / f"{workload}{WITH_HISTORY}.json").exists()
     found = _constants(workload + WITH_HISTORY * with_history)

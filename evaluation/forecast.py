@@ -514,7 +514,7 @@ def _calibration(
             f"have queued, on no more GPUs than {now.cluster.name} has",
         )
     by = calibrated(found)
-    if max(by.low, by.high) > MAX_FACTOR:
+    if not (by.low <= MAX_FACTOR and by.high <= MAX_FACTOR):  # not a number, where a job never started
         return None, (
             f"at {by.times} past times only {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, "
             f"too few for wider ones: the log had another scheduler than {chosen.policy} (compare candidates with "

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
 from itertools import count
@@ -234,7 +234,8 @@ def write_atomically(file: Path, content: bytes) -> None:
     if os.name == "posix":  # the rename itself is on the disk once the folder is
         folder = os.open(file.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            with suppress(OSError):  # some network file systems refuse it
+                os.fsync(folder)
         finally:
             os.close(folder)
 

@@ -200,6 +200,17 @@ def test_a_file_cut_in_the_middle_is_refused(tmp_path: Path) -> None:
     assert np.isfinite(snapshot(file_of(tmp_path, text, "full.json")).now_s)
 
 
+def test_running_jobs_on_shards_are_left_out_since_they_may_share_a_gpu(tmp_path: Path) -> None:
+    """With a GPU each, they would hold more GPUs than there are."""
+    on_shards = [
+        job(k, ["RUNNING"], tres_alloc_str="cpu=4,gres/shard=1", start_time=number(100)) for k in (2, 3)
+    ]
+    found = snapshot(slurm_queue.squeue(tmp_path / "squeue.json", RUNS, *on_shards))
+    alone = snapshot(slurm_queue.squeue(tmp_path / "alone.json", RUNS))
+    assert found.running["job_id"].tolist() == alone.running["job_id"].tolist()
+    assert any(note.endswith("left out of the snapshot: 2") for note in found.notes)
+
+
 def test_a_queued_job_on_shards_has_a_whole_gpu_on_each_node(tmp_path: Path) -> None:
     shards = job(2, ["PENDING"], tres_req_str="cpu=4,gres/shard=2", node_count=number(2))
     found = snapshot(slurm_queue.squeue(tmp_path / "squeue.json", RUNS, shards))
