@@ -132,7 +132,9 @@ def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> l
         return []
     tres = str(job.get("tres_alloc_str" if running else "tres_req_str") or job.get("tres_req_str") or "")
     gpus = _gpus(tres)
-    if not running and not gpus and any(map(SHARED.fullmatch, tres.split(","))):  # running ones may share a GPU
+    if (
+        not running and not gpus and any(map(SHARED.fullmatch, tres.split(",")))
+    ):  # running ones may share a GPU
         gpus = int(number("node_count", 1.0))
         counts[SHARDS] += 1
     start_s, submit_s = number("start_time"), number("submit_time")
