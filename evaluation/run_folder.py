@@ -1,5 +1,6 @@
 """Run folders: choices, status and results of a run."""
 
+import errno
 import hashlib
 import json
 import math
@@ -7,7 +8,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from itertools import count
@@ -38,6 +39,7 @@ ABOUT_THE_RUN = (
 RESUMABLE = "resumable"  # folder of the state from which a training run is continued
 JOURNAL, JOURNAL_HEADER = "journal", "journal.json"  # folder and file from which an evaluation is continued
 BEST = "best"  # folder of the best validated agent in a training run
+NO_FLUSH = (errno.EINVAL, errno.ENOTSUP)  # errors of network file systems that cannot flush a folder
 RECORDED = "recorded"  # name of the schedule of a log, which is not simulated
 
 
@@ -234,8 +236,10 @@ def write_atomically(file: Path, content: bytes) -> None:
     if os.name == "posix":  # the rename itself is on the disk once the folder is
         folder = os.open(file.parent, os.O_RDONLY)
         try:
-            with suppress(OSError):  # some network file systems refuse it
-                os.fsync(folder)
+            os.fsync(folder)
+        except OSError as error:
+            if error.errno not in NO_FLUSH:
+                raise
         finally:
             os.close(folder)
 

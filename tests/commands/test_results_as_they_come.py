@@ -1,12 +1,14 @@
 """Each result is kept as soon as it is known: a run that was ended continues, and a finished one can be repeated."""
 
+import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -330,3 +332,20 @@ def test_a_run_continues_after_kill_9_at_random_moments(uninterrupted: Path, tmp
         if run_folder.status_of(out) != "finished":
             assert main(["--resume", str(out)]) == 0
         assert results_of(out) == results_of(uninterrupted)
+
+
+@pytest.mark.parametrize(("number", "passes"), [(errno.EINVAL, True), (errno.EIO, False)])
+def test_only_a_file_system_that_cannot_flush_folders_is_forgiven(
+    number: int, passes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush, file = os.fsync, tmp_path / "kept"
+
+    def of_files_only(opened: int) -> None:
+        if stat.S_ISDIR(os.fstat(opened).st_mode):
+            raise OSError(number, os.strerror(number))
+        flush(opened)
+
+    monkeypatch.setattr(os, "fsync", of_files_only)
+    with nullcontext() if passes else pytest.raises(OSError, match=os.strerror(number)):
+        run_folder.write_atomically(file, b"content")
+    assert file.read_bytes() == b"content"
