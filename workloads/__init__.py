@@ -50,6 +50,7 @@ from gpu_cluster_gym.workloads._workload import (
     full_trace,
     load,
     prepare,
+    refuse_idle_shares,
     seed_of_jobs,
     shifted,
     with_physics,
@@ -165,11 +166,7 @@ def refuse_ineffective(scenario: Scenario, fields: Mapping[str, Any]) -> None:
     parts = parts_of(scenario.physics_name)
     if MEASURED in parts:  # these depend on the log
         return
-    for name, needed in (("elastic_share", {"elastic"}), ("sharing_share", {"sharing", "memory"})):
-        if fields.get(name, 1) != 1 and not needed <= set(parts):
-            raise ChoiceError(
-                [Wrong(name, fields[name], f"1, or physics with {' and '.join(sorted(needed))}")]
-            )
+    refuse_idle_shares(scenario)
     for each in PARAMETERS:
         usual = getattr(Parameters, each.name)
         if each.part not in (None, *parts) and fields.get(each.name, usual) != usual:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from gpu_cluster_gym import traces
+from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong
 from gpu_cluster_gym.simulator.cluster import Cluster, cluster
 from gpu_cluster_gym.simulator.jobs import gives_out_cores, jobs_array
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, PHYSICS
@@ -553,7 +554,17 @@ def with_physics(scenario: Scenario) -> Scenario:
             f"physics {scenario.physics}: expected a log in trace_file, since generated jobs have no measurements"
         )
     held = parts_held(_log(_source(scenario)).columns)
-    return replace(scenario, physics=",".join(part for part in PARTS if part in parts | held) or "none")
+    found = replace(scenario, physics=",".join(part for part in PARTS if part in parts | held) or "none")
+    refuse_idle_shares(found)
+    return found
+
+
+def refuse_idle_shares(scenario: Scenario) -> None:
+    """Raise ChoiceError for a share of jobs that are elastic, or share GPUs, where no job is simulated so."""
+    for name, needed in (("elastic_share", {"elastic"}), ("sharing_share", {"sharing", "memory"})):
+        share = getattr(scenario, name)
+        if share != 1 and not needed <= set(scenario.parts):
+            raise ChoiceError([Wrong(name, share, f"1, or physics with {' and '.join(sorted(needed))}")])
 
 
 @cached(2)

@@ -1,6 +1,7 @@
 """Shares of jobs that may change width or share GPUs: drawn by job, nested, and kept by policies."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -52,9 +53,13 @@ def test_union_keeps_width_and_gpus_of_jobs_that_may_not() -> None:
     assert account.segments()["shared"].max() == 0
 
 
-def test_shares_without_effect_are_refused() -> None:
+def test_shares_without_effect_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ChoiceError, match=r"elastic_share 0.2: expected 1, or physics with elastic"):
         make_scenario("philly", {"elastic_share": 0.2})
+    log = tmp_path / "log.csv"
+    log.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,60\n")
+    with pytest.raises(ChoiceError, match=r"elastic_share 0.2: expected 1, or physics with elastic"):
+        make_scenario(fields={"trace_file": str(log), "elastic_share": 0.2})
     with pytest.raises(
         ValueError, match="require GPUs of one memory size, but 1x2\\+1x2-32gb has 16 GiB, 32 GiB"
     ):
