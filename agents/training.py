@@ -17,6 +17,9 @@ from gpu_cluster_gym.workloads import Scenario, names
 OWN_CLUSTER = "own"
 PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
 """Days of a practice window, with a shorter warm-up and end than the standard ones."""
+PRACTICE_JOBS = 4_096
+"""Least number of jobs for which records of practice windows have room: a quarter of the memory of standard ones, and
+the size of records of `quick`, for which the simulator is compiled anyway."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
 SRTF = "srtf"  # that of `--action plain` which begins with imitation
 IMITATION_STEPS = 24_576
@@ -249,7 +252,8 @@ class PlainTraining(Training):
         """Return the scenario to train and test on: of a steady one, shorter windows on the practice cluster."""
         if scenario.steady_load is None or self.practice_cluster == OWN_CLUSTER:
             return scenario
-        return replace(scenario, cluster=self.practice_cluster, **PRACTICE_DAYS)  # type: ignore[arg-type]
+        practice = {"cluster": self.practice_cluster, "jobs": PRACTICE_JOBS, **PRACTICE_DAYS}
+        return replace(scenario, **practice)  # type: ignore[arg-type]
 
     def in_use(self) -> "PlainTraining":
         """Return the options with which the agent acts after training: more queue slots, which share weights."""

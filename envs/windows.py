@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -40,7 +41,18 @@ RESET_OPTIONS = ("split", "window")
 @cached(8)
 def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Workload, ...]:
     """Return windows that all environments of a process share; the whole trace if the scenario says so."""
-    return (full_trace(scenario),) if scenario.full_trace else tuple(windows(scenario, split, count))
+    return (full_trace(scenario),) if scenario.full_trace else of_one_size(windows(scenario, split, count))
+
+
+def of_one_size(found: Sequence[Workload]) -> tuple[Workload, ...]:
+    """Return windows, steady ones with room for the jobs of the largest in all records, so that they can be batched."""
+    most = max((each.room for each in found), default=0)
+    return tuple(
+        each
+        if each.scenario.steady_load is None or each.room == most
+        else replace(each, scenario=replace(each.scenario, jobs=most))
+        for each in found
+    )
 
 
 class PreparedWindow:

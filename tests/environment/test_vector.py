@@ -1,5 +1,6 @@
 """A batch equals single environments, bit for bit."""
 
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from gpu_cluster_gym.envs.env import PlainBatch
 from gpu_cluster_gym.envs.registration import make_vec
 from gpu_cluster_gym.envs.spaces import row
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
-from gpu_cluster_gym.envs.windows import member_seeds
+from gpu_cluster_gym.envs.windows import member_seeds, of_one_size
+from gpu_cluster_gym.workloads import named, windows
 from tests.cases import tiny
 from tests.cases.uncompiled import with_the_compiler_off
 
@@ -304,3 +306,12 @@ def test_windows_with_different_record_sizes_are_refused() -> None:
     fields = {"jobs": 513, "cluster": "2x8", "drop_too_large": True, "all_windows": True, "seed": 1}
     with pytest.raises(ValueError, match="windows of 512 to 513 jobs cannot be batched"):
         batch(fields | {"physics": "exclusive"})
+
+
+def test_steady_windows_get_records_of_one_size() -> None:
+    found = windows(replace(named("quick"), jobs=1), "train", 4)
+    most = max(len(each.jobs) for each in found)
+    assert min(each.room for each in found) < most
+    for before, after in zip(found, of_one_size(found), strict=True):
+        assert after.room == most
+        assert after.table is before.table
