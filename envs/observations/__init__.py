@@ -1,4 +1,7 @@
-"""Observations of the action `plain`: a module for each, with one attribute `observation`.
+"""Observations of the action `plain`: a module for each, with one attribute `observation`; `sets` is the default.
+
+Where the agent chooses the placement rule, the default is `tables`; with hints, where a rule chooses all but the job,
+`slots`.
 
 An observation has `parts(sizes)`, the name, shape and columns of each part (`envs.spaces.Part`); `space(sizes)`; and a
 call `(rows, sizes)` that returns new arrays from the rows that the kernel writes, float32 (..., n), whose layout
