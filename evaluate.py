@@ -57,9 +57,10 @@ class Evaluation:
 
     policy: tuple[str, ...] = ()
     """Policies: a module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the pretrained agent for the
-    workload, or the general one), the folder of an agent, module:attribute, or lookahead:NAME for look-ahead based on
-    NAME. Several are compared with the first; a single one is compared with fifo, next to fifo_strict, easy, sjf, srtf
-    and las. Every table of windows has two floors: agents that choose random and first legal actions (--no-floors)."""
+    workload, or the general one), plain (the pretrained one that starts and pauses single jobs), the folder of an
+    agent, module:attribute, or lookahead:NAME for look-ahead based on NAME. Several are compared with the first; a
+    single one is compared with fifo, next to fifo_strict, easy, sjf, srtf and las. Every table of windows has two
+    floors: agents that choose random and first legal actions (--no-floors)."""
     floors: bool = True
     """Add the rows random_legal and first_legal."""
     wide: bool = False

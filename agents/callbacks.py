@@ -61,7 +61,12 @@ class Validated(NamedTuple):
     sampled: Score
     """The score with sampled actions, which is the same where the agent samples in use, too."""
     best: bool
-    """Whether its ratio to the start is the lowest so far."""
+    """Whether the agent is the best so far.
+
+    Its ratio to the start is the lowest; or, where the agent samples in use, it is not worse than the agent with the
+    lowest by the 95 % interval: the lowest of several noisy ratios is mostly luck, and agents go on learning as the
+    learning rate falls.
+    """
 
 
 class Curves(BaseCallback):
@@ -103,7 +108,7 @@ class Ticker(BaseCallback):
 class Validator(BaseCallback):
     """Validate before the first step, every `validate_every` steps, and at the end; save the best and last agents."""
 
-    STATE = ("num_timesteps", "_next", "_lowest", "_rows")
+    STATE = ("num_timesteps", "_next", "_lowest", "_lowest_jct_s", "_rows")
     """Attributes that later validations depend on."""
 
     def __init__(
@@ -127,6 +132,7 @@ class Validator(BaseCallback):
         self._resumes = resumes
         self._next = 0
         self._lowest = np.inf
+        self._lowest_jct_s: Sequence[float] = ()  # mean JCT of each window at the lowest ratio
         self._rows: list[dict[str, float]] = []
 
     def _on_training_start(self) -> None:
@@ -154,8 +160,12 @@ class Validator(BaseCallback):
         assert isinstance(model, PPO)
         sampled = self._validation.score(model, sampled=True)
         own = sampled if self._learner.samples else self._greedy(model)
-        validated = Validated(self.num_timesteps, own, sampled, own.ratio < self._lowest)
-        self._lowest = min(self._lowest, own.ratio)
+        best = lowest = own.ratio < self._lowest
+        if self._learner.samples and self._lowest_jct_s and not lowest:
+            best = not own.is_worse_than(self._lowest_jct_s)
+        if lowest:
+            self._lowest, self._lowest_jct_s = own.ratio, own.mean_jct_s
+        validated = Validated(self.num_timesteps, own, sampled, best)
         if validated.best and isinstance(model, SearchFirst):
             model.keep()
         learner = self._learner
@@ -231,7 +241,7 @@ def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
     """
     (began, first), (_, last) = times[0], times[-1]
     rate = last.step / max(times[-1][0] - began, 1e-9)
-    at, best = min(times, key=lambda each: each[1].own.ratio)
+    at, best = next((each for each in reversed(times) if each[1].best), times[0])
     found = (
         f"best validation {best.own.ratio:.3f} after {(at - began) / 60:.1f} min ({best.step:,} steps)"
         if best.own.ratio < first.own.ratio

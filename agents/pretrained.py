@@ -1,10 +1,13 @@
-"""Pretrained agents: one for each of some workloads, and a general one; each folder has a card and the weights."""
+"""Pretrained agents: each folder has a card and the weights.
+
+There is one for each of some workloads, a general one, and one of `--action plain`, trained from random weights.
+"""
 
 from pathlib import Path
 from typing import NamedTuple
 
 SHIPPED = Path(__file__).parent / "shipped"
-FOR_ALL = "all"
+FOR_ALL, PLAIN = "all", "plain"
 CARD = "card.md"
 
 
@@ -16,7 +19,7 @@ class Shipped(NamedTuple):
 
 
 def shipped() -> list[str]:
-    """Return the names of the pretrained agents: workloads, and `all` for the general one."""
+    """Return the names of the pretrained agents: workloads, `all` for the general one, and `plain`."""
     return sorted(card.parent.name for card in SHIPPED.glob(f"*/{CARD}"))
 
 
@@ -37,3 +40,9 @@ def shipped_for(workload: str | None) -> Shipped:
             "one with python train_agent.py"
         )
     return Shipped(SHIPPED / name, f"ppo: {kind}; see agents/{SHIPPED.name}/{name}/{CARD}.")
+
+
+def shipped_plain() -> Shipped:
+    """Return the pretrained agent of `--action plain`."""
+    folder = SHIPPED / PLAIN
+    return Shipped(folder, f"plain: trained from random weights; see agents/{SHIPPED.name}/{PLAIN}/{CARD}.")

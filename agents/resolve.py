@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import load_policy, shipped_policy
-from gpu_cluster_gym.agents.pretrained import shipped_for
+from gpu_cluster_gym.agents.pretrained import PLAIN, shipped_for, shipped_plain
 from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.choices import workload_like
@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 ALL, PPO = "all", "ppo"
 AHEAD = "lookahead:"
 """Prefix of the name of a policy on which look-ahead is based."""
-OTHERS = (*FLOORS, ALL, "tuned", "tuned:NAME", "constants", PPO, f"{AHEAD}NAME", "package.module:attribute")
+OTHERS = (
+    *FLOORS,
+    ALL,
+    "tuned",
+    "tuned:NAME",
+    "constants",
+    PPO,
+    PLAIN,
+    f"{AHEAD}NAME",
+    "package.module:attribute",
+)
 BASELINES = ("fifo", "fifo_strict", "easy", "sjf", "srtf", "las")
 """Policies that a single policy is compared with, except on a single episode; the first is the yardstick."""
 Table = dict[str, "Policy | type"]
@@ -70,6 +80,8 @@ def notes(names: Sequence[str], scenario: Scenario) -> Iterator[str]:
     for name in dict.fromkeys(base_of(name) or name for name in names):
         if name == PPO:
             yield shipped_for(workload_like(scenario)).description
+        elif name == PLAIN:
+            yield shipped_plain().description
         elif is_folder(name) and (note := unfinished(Path(name).resolve())):
             yield f"Note: {note}; its best agent so far is used."
 
@@ -92,6 +104,8 @@ def load(policy: str, scenario: Scenario, workload: str | None = None) -> "tuple
         return of_search.label, baselines.load(of_search)
     if policy == PPO:
         return PPO, shipped_policy(workload_like(scenario))[0]
+    if policy == PLAIN:
+        return PLAIN, load_policy(shipped_plain().folder)
     if is_folder(policy):
         return run_folder.agent_name(folder_of(policy)), load_policy(folder_of(policy))
     if policy in FLOORS:

@@ -1,6 +1,7 @@
 """Validation during training: the agent and the heuristics are scored on the same windows."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,11 +41,24 @@ class Score(NamedTuple):
     """Comparison of mean JCT with each other policy, paired by window; the initial policy is among them."""
     by_workload: dict[str, float]
     """Mean JCT relative to the initial policy, by workload and shift; empty for a single workload."""
+    mean_jct_s: tuple[float, ...] = ()
+    """Mean JCT of each window; empty where jobs never end."""
 
     @property
     def ratio(self) -> float:
         """Mean over windows of mean JCT relative to that of the initial policy."""
         return self.against[START].ratio
+
+    def is_worse_than(self, mean_jct_s: Sequence[float]) -> bool:
+        """Return whether mean JCT is longer than another agent's on the same windows, by the 95 % interval."""
+        if not self.mean_jct_s:
+            return True
+        own, other = (
+            pd.DataFrame({"window": range(len(each)), "seed": 0, "mean_jct_s": each})
+            for each in (self.mean_jct_s, mean_jct_s)
+        )
+        found = compare(own, other)
+        return found.ratio > 1 and not found.low <= 1  # no interval of a single window
 
 
 class ValidationWindows:
@@ -134,4 +148,5 @@ class Validation:
             metrics={name: float(pool(summary)[name]) for name in SHOWN} | of_action,
             against={name: compare(summary, other) for name, other in self._others.items()},
             by_workload=ratios if len(ratios) > 1 else {},
+            mean_jct_s=tuple(summary["mean_jct_s"].tolist()),
         )

@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from gpu_cluster_gym.agents import checkpoint, integrity
 from gpu_cluster_gym.agents.callbacks import CURVE
-from gpu_cluster_gym.agents.pretrained import CARD, FOR_ALL, SHIPPED
+from gpu_cluster_gym.agents.pretrained import CARD, FOR_ALL, PLAIN, SHIPPED
 from gpu_cluster_gym.agents.table import init_from, reference_of
 from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.choices import workload_like
@@ -36,6 +36,10 @@ OF_ACTION = {
     "plain": "It starts and pauses jobs on whole GPUs; it cannot share GPUs, resize jobs or set CPU cores.",
 }
 """Limitations by action kind."""
+TITLES = {
+    FOR_ALL: "# General agent, trained on several workloads",
+    PLAIN: "# Agent that starts and pauses single jobs, trained from random weights",
+}
 SHIFTED = ", without and with shifts (`--domain-randomization`)"
 CONSTANTS = " with constants found by a search"
 MEAN_ACTION = "mean_action"
@@ -71,13 +75,12 @@ def seed_of(number: int, folder: Path) -> Seed:
     events = EventAccumulator(str(folder)).Reload()
     times = [each.wall_time for each in events.Scalars("jct/agent")]
     commit = events.Tensors("commit/text_summary")[0].tensor_proto.string_val[0].decode()
-    how = "sampled" if isinstance(checkpoint.load(folder / BEST).training, PlainTraining) else "greedy"
-    best = rows.iloc[int(rows[f"{how}_ratio_to_start"].argmin())]
+    about = checkpoint.about(folder / BEST)
     return Seed(
         f"agent_{number}",
         folder,
-        float(best[f"{how}_ratio_to_start"]),
-        int(best["step"]),
+        float(about["validation_ratio_to_start"]),
+        int(about["step"]),
         int(rows["step"].max()),
         (times[-1] - times[0]) / 60,
         commit,
@@ -177,10 +180,11 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     scenario, training = agent.scenario, agent.training
     extra = training.extra_workloads if isinstance(training, SteerTraining) else ()
     with_shifts = isinstance(training, SteerTraining) and training.domain_randomization
-    trained_on = [workload_like(scenario) or "own", *extra]
+    own = scenario.trace_name if isinstance(training, PlainTraining) else "own"
+    trained_on = [workload_like(scenario) or own, *extra]
     reference = reference_of(training)
     lines = [
-        "# General agent, trained on several workloads" if name == FOR_ALL else f"# Agent for `{name}`",
+        TITLES.get(name, f"# Agent for `{name}`"),
         "",
         method(training, shipped, scenario.jobs),
         "",
@@ -210,7 +214,10 @@ def levers(training: Training) -> str:
     if isinstance(training, SteerTraining):
         return f"Weights: {', '.join(f'`{each}`' for each in training.weights)}"
     if isinstance(training, PlainTraining):
-        return f"Trained on clusters of {training.practice_cluster}, windows of 3 + 3 + 6 days; it acts on any cluster"
+        return (
+            f"Trained and tested on a cluster of {training.practice_cluster}, in windows of 3 + 3 + 6 days (before the "
+            "counted jobs, with them, and after them); it acts on any cluster"
+        )
     assert isinstance(training, MovesTraining)
     return (
         f"Moves that may replace the rule's own: {', '.join(f'`{each}`' for each in training.allowed_moves)}"

@@ -25,6 +25,7 @@ LISTS = {"policies": "baselines", "workloads": "workloads", "traces": "traces", 
 ADDITIONAL = {
     "baselines": {
         "ppo": "The pretrained agent for the workload, or the general one.",
+        "plain": "The pretrained agent that starts and pauses single jobs, trained from random weights.",
         "tuned": "The policy that did best in a search on the workload's training windows; tuned:NAME for one policy.",
         "constants": "union with the weights found by a search for the workload.",
         "lookahead:NAME": "Look-ahead on top of union, constants, ppo or the folder of a steering agent.",

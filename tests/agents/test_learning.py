@@ -322,6 +322,44 @@ def test_learning_does_not_depend_on_the_images(
     assert (tmp_path / "seen" / last).read_bytes() == (tmp_path / "unseen" / last).read_bytes()
 
 
+def test_an_agent_is_worse_where_its_mean_jct_is_longer_by_the_interval() -> None:
+    others = (100.0, 200.0, 300.0, 400.0, 500.0, 600.0)
+    longer = Score({}, {}, {}, tuple(1.1 * each for each in others))
+    uneven = Score({}, {}, {}, (70.0, 140.0, 210.0, 600.0, 750.0, 900.0))  # 0.7 or 1.5 times, 1.1 in the mean
+    assert longer.is_worse_than(others)
+    assert not uneven.is_worse_than(others)
+    assert not Score({}, {}, {}, others).is_worse_than(longer.mean_jct_s)
+    assert Score({}, {}, {}).is_worse_than(others)  # jobs never end
+    assert Score({}, {}, {}, (101.0,)).is_worse_than((100.0,))  # a single window has no interval
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_later_agent_replaces_the_best_unless_it_is_worse_by_the_interval(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that is compared is the lowest, not the last that was kept, so that small losses do not add up."""
+    lowest = (90.0, 190.0, 290.0, 390.0, 490.0, 590.0)
+    shapes = [
+        lowest,
+        tuple(each * by for each, by in zip(lowest, (0.8, 1.3) * 3, strict=True)),  # noise
+        tuple(1.02 * each for each in lowest),  # worse than the lowest, better than the last one kept
+    ]
+    scores = iter(
+        Score({}, {"start": Comparison(ratio, ratio, ratio, 0, 6)}, {}, jcts)
+        for ratio, jcts in zip((0.9, 0.95, 0.92), shapes, strict=True)
+    )
+    monkeypatch.setattr(Validation, "score", lambda self, model, *, sampled: next(scores))
+    seen: list[Validated] = []
+    learn(
+        scenario,
+        replace(TINY, total_timesteps=256, validate_every=128),
+        tmp_path,
+        validated=seen.append,
+    )
+    assert [validated.best for validated in seen] == [True, True, False]
+    assert checkpoint.about(tmp_path / "best")["step"] == 128
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_learning_continues_after_a_validation_that_never_ends(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -116,8 +116,8 @@ def test_policy_ppo_is_the_agent_shipped_for_the_workload_or_for_all(
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_agents_can_be_read_and_have_a_card(name: str) -> None:
-    assert name in (pretrained.FOR_ALL, *names())
-    found = pretrained.shipped_for(name)
+    assert name in (pretrained.FOR_ALL, pretrained.PLAIN, *names())
+    found = pretrained.shipped_plain() if name == pretrained.PLAIN else pretrained.shipped_for(name)
     agent: Any = checkpoint.load(found.folder)
     kind = {"steer": Steered, "moves": MovesAgent, "plain": SamplingAgent}[agent.training.action]
     assert isinstance(load_policy(found.folder), kind)
