@@ -1,7 +1,7 @@
 """Choices of training: a base class with the options of PPO, and one class for each action kind.
 
 `SteerTraining`, `MovesTraining` and `PlainTraining` differ in their further options and in their defaults; `--action`
-selects among them. Options that Stable-Baselines3 also has bear its names.
+selects among them. Options that Stable-Baselines3 also has keep its names.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ OWN_CLUSTER = "own"
 PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
 """Days of a practice window, with a shorter warm-up and end than the standard ones."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
-SRTF = "srtf"  # that of `--action plain` which begins with imitation
+SRTF = "srtf"  # value of `--action plain` that begins with imitation
 IMITATION_STEPS = 24_576
-"""Steps in which an agent imitates, but a quarter of all at most."""
+"""Steps of imitation, at most a quarter of all steps."""
 SLOTS_IN_USE = 256
-"""Least number of queue slots of a `plain` agent in use: with those of training, short jobs in the middle of a long
+"""Minimum number of queue slots of a `plain` agent in use: with those of training, short jobs in the middle of a long
 queue would be hidden; more slots in training cost time, and do not change what is learned."""
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
 """Kinds of moves that are listed while cores and throttles follow the rule: the first of the kernel's `KINDS`."""
