@@ -1,4 +1,4 @@
-"""Compiled calls that a signal can end; by itself Python runs signal handlers only between its own instructions."""
+"""Compiled calls that a signal can end, although Python runs signal handlers only between its own instructions."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Access to an episode's record, kept apart from the view, through which a policy cannot reach it."""
+"""Access to an episode's record, kept apart from the view: a policy cannot reach it through its view."""
 
 from collections.abc import Sequence
 from typing import Any
