@@ -247,8 +247,8 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         refuse_code(evaluation, file, choices.parse(Evaluation(), args))
     if sum(map(bool, (evaluation.protocol or evaluation.policy, evaluation.paper))) != 1:
         raise ValueError(
-            "expected either --paper (claims to check) alone, or --policy (policies to score), --protocol (agents to "
-            "compare) or both of these"
+            "expected either --paper (claims to check), or --policy (policies to score) and/or --protocol (agents to "
+            "compare): --paper cannot be combined with these"
         )
     if evaluation.records and (evaluation.protocol or not evaluation.policy):
         raise ValueError("--record, --report and --perfetto require --policy, without --protocol")
