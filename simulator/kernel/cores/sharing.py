@@ -149,9 +149,7 @@ def note_wishes(s, jobs, m):
     for at in range(m.num_running):
         job = m.running[at]
         wanted = wanted_by_trial(m, job)
-        if (
-            m.learned[job] > 0.0
-        ):  # between what was tried and what finished jobs teach, as far as that is trusted
+        if m.learned[job] > 0.0:  # between trial and the prediction from finished jobs, by its trust
             wanted = np.ceil(between(wanted, m.learned[job], m.trust_cores) - EPS)
         if jobs[job].num_gpus == 0:
             wanted = jobs[job].cores_each
