@@ -60,7 +60,7 @@ class Evaluation:
     workload, or the general one), plain (the pretrained one that starts and pauses single jobs), the folder of an
     agent, module:attribute, or lookahead:NAME for look-ahead based on NAME. Several are compared with the first; a
     single one is compared with fifo, next to fifo_strict, easy, sjf, srtf and las. Every table of windows has two
-    floors: agents that choose random and first legal actions (--no-floors)."""
+    floors: agents that choose a random or the first legal action."""
     floors: bool = True
     """Add the rows random_legal and first_legal."""
     wide: bool = False
@@ -89,8 +89,8 @@ class Evaluation:
     """HOST:PORT of the head node of a Ray cluster; auto: the cluster of this machine, or of RAY_ADDRESS."""
     workload: str | None = None
     """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it. Default: philly,
-    whose windows are days at a steady load; but philly_backlog with another trace, a log, or flags about windows of a
-    number of jobs (--jobs, --target-load, --all-windows, --full-trace)."""
+    whose windows are days at a steady load; but philly_backlog with another trace, a log, or a flag that implies
+    windows with a fixed number of jobs (--jobs, --target-load, --all-windows, --full-trace)."""
     out: str | None = None
     """Run folder for choices, results, notes and figures; default: runs/evaluate-<time>-<hash>."""
     record: bool = False
@@ -248,8 +248,8 @@ def read_choices(args: Sequence[str]) -> Evaluation:
         refuse_code(evaluation, file, choices.parse(Evaluation(), args))
     if sum(map(bool, (evaluation.protocol or evaluation.policy, evaluation.paper))) != 1:
         raise ValueError(
-            "expected either --paper (claims to check), or --policy (policies to score), --protocol (agents to "
-            "compare) or both: --paper cannot be combined with them"
+            "expected either --paper (claims to check), or --policy (policies to score) and/or --protocol (agents to "
+            "compare): --paper cannot be combined with these"
         )
     if evaluation.records and (evaluation.protocol or not evaluation.policy):
         raise ValueError("--record, --report and --perfetto require --policy, without --protocol")

@@ -69,8 +69,8 @@ class Run:
     """CPU cores to use, at most those available; default: all. Results do not depend on their number."""
     workload: str | None = None
     """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it. Default: philly,
-    whose windows are days at a steady load; with another trace, a log, or flags about windows of a number of jobs
-    (--jobs, --target-load, --all-windows, --full-trace), the rest is as in philly_backlog."""
+    whose windows are days at a steady load; but philly_backlog with another trace, a log, or a flag that implies
+    windows with a fixed number of jobs (--jobs, --target-load, --all-windows, --full-trace)."""
     track: Literal["wandb", "mlflow"] | None = None
     """Additional experiment tracker; install it as an extra. wandb: offline in the run folder unless WANDB_MODE is
     online; mlflow: at MLFLOW_TRACKING_URI."""
@@ -79,7 +79,7 @@ class Run:
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
     resume: str | None = None
-    """Run folder of an interrupted or killed run: continue it, with its choices and the same results."""
+    """Run folder of an interrupted or killed run: continue it, with the results of an uninterrupted run."""
 
     def __post_init__(self) -> None:
         """Raise ChoiceError with every invalid choice."""

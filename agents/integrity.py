@@ -43,7 +43,7 @@ def sign(folder: Path) -> None:
 
 
 def read(folder: Path) -> dict[str, bytes]:
-    """Return the files named in `SHA256SUMS`; OSError or ValueError with the reason where one is not as written."""
+    """Return the files named in `SHA256SUMS`; OSError or ValueError with the reason if one was changed."""
     digests: dict[str, set[str]] = {}
     for line in _text(folder / SUMS).removesuffix("\n").split("\n"):
         if not (found := LINE.fullmatch(line)):

@@ -1,7 +1,7 @@
 """Choices of training: a base class with the options of PPO, and one class for each action kind.
 
 `SteerTraining`, `MovesTraining` and `PlainTraining` differ in their further options and in their defaults; `--action`
-selects among them. Options that Stable-Baselines3 also has bear its names.
+selects among them. Options that Stable-Baselines3 also has keep its names.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ PRACTICE_JOBS = 4_096
 """Least number of jobs for which records of practice windows have room: a quarter of the memory of standard ones, and
 the size of records of `quick`, for which the simulator is compiled anyway."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
-SRTF = "srtf"  # that of `--action plain` which begins with imitation
+SRTF = "srtf"  # value of `--action plain` that begins with imitation
 IMITATION_STEPS = 24_576
-"""Steps in which an agent imitates, but a quarter of all at most."""
+"""Steps of imitation, at most a quarter of all steps."""
 SLOTS_IN_USE = 256
-"""Least number of queue slots of a `plain` agent in use: with those of training, short jobs in the middle of a long
+"""Minimum number of queue slots of a `plain` agent in use: with those of training, short jobs in the middle of a long
 queue would be hidden; more slots in training cost time, and do not change what is learned."""
 MOVE_KINDS = ("wait", "start", "displace", "move", "pause", "wait_a_minute")
 """Kinds of moves that are listed while cores and throttles follow the rule: the first of the kernel's `KINDS`."""

@@ -61,7 +61,7 @@ from gpu_cluster_gym.simulator.kernel.rankings.granting import place_first
 
 LEVER = "cores"
 
-FIRST_GUESS = 3.0  # cores a GPU, before anything is known
+FIRST_GUESS = 3.0  # cores per GPU, before anything is known
 FIRST_CORES = 1.0  # for each GPU at the start of a job, without those of servers
 NARROW, MIDDLING = 1, 4  # GPUs of the widest job of an array; from memory, not checked against the paper
 ARRAYS = 3  # of widths
@@ -197,7 +197,7 @@ class Coda(CompiledPolicy):
     """One episode of the policy.
 
     tuning, eliminator, arrays: whether it has this part; without arrays widths do not take turns either.
-    reserve: cores for each GPU that its job is sure of.
+    reserve: guaranteed cores per GPU of a job with GPUs.
     window_s: seconds of a window of the allocator.
     by_width: whether jobs of different widths take turns, otherwise they come in order of arrival.
     hurts_from: share of a node's memory bandwidth above which the eliminator throttles CPU jobs.

@@ -3,9 +3,9 @@
 Claim: queueing by predicted time and packing by a coarse class of utilisation, without touching a job that runs, is
 enough to beat schedulers that pause (Lucid, ASPLOS 2023). From memory, not checked against the paper: priority by
 predicted duration x GPUs, no job is paused, classes 0, 1 and 2, pairs up to a sum of 2. Inferred: classes by profiled
-utilisation alone, at these limits (Lucid learns them, also from memory utilisation); an empty GPU is better than any
-partner, then the smallest sum; jobs that do not fit are skipped; memory must suffice. Left out: its profiling stage and
-its learned predictions, which the scenario's estimates replace.
+utilisation alone, at these limits (Lucid learns them, also from memory utilisation); an empty GPU is preferred, else
+the partner with the smallest sum; jobs that do not fit are skipped; memory must suffice. Left out: its profiling stage
+and its learned predictions, which the scenario's estimates replace.
 """
 
 from dataclasses import dataclass

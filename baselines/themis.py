@@ -6,9 +6,10 @@ leases of 20 minutes.
 
 Inferred, with rho = (time since submission + time left) / (time run + time left), as if the job held its GPUs from now
 on: the largest rho comes first; while a lease lasts the job is not paused, and afterwards it stays until a job with
-a larger rho needs the GPUs. Time left is as estimated. A job with GPUs of its own stands for a fair share, which would
-change all rho by about the same factor. Left out: auctions, in which jobs bid for GPUs close together, and the filter
-by which only the worst part may bid; apps of several jobs. Rounds and victims are as in `simulator.priority_rounds`.
+a larger rho needs the GPUs. Time left is as estimated. The exclusive JCT is that with all GPUs that the job requests; a
+fair share instead would change all rho by about the same factor. Left out: auctions, in which jobs bid for GPUs close
+together, and the filter by which only the worst part may bid; apps of several jobs. Rounds and victims are as in
+`simulator.priority_rounds`.
 """
 
 from dataclasses import dataclass

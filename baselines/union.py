@@ -9,10 +9,10 @@ It makes no claim of its own: it combines the mechanisms of several papers.
   they get the next free GPUs; the job is then assumed to wait for as long as its victims would run (`backlog`), as
   preemption by shortest remaining time assumes. The same holds for a gang that needs several nodes.
 - Sizing, as in AITurbo and Optimus, by speeds fitted to profiles: a job starts with the number of workers, and of
-  parameter servers on CPU cores, that costs it and the waiting jobs least. A job that started with few takes free
-  GPUs before queued jobs with much more remaining time (`widening`); once no job waits, the job that gains most by more
-  GPUs, or by exclusive ones, restarts there. Workers with servers, which run equally fast anywhere, may be on several
-  nodes; others get a second node only if a weight permits it (`spanning`).
+  parameter servers on CPU cores, that costs it and the waiting jobs least. A job that started with few workers takes
+  free GPUs before queued jobs with much more remaining time (`widening`); once no job waits, the job that gains most by
+  more GPUs, or by exclusive ones, restarts there. Workers with servers, which run equally fast anywhere, may be on
+  several nodes; others get a second node only if a weight permits it (`spanning`).
 - GPU types, as in Gavel, by profiled speeds: fast GPUs are for the first jobs in order, queued or running on slow GPUs,
   which they leave if that gains more than the restart costs; other jobs run on slow GPUs if that gains more than
   waiting.

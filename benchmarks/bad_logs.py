@@ -1,4 +1,4 @@
-"""Edit good logs at random so that each is invalid, and count the errors that do not name the place in one sentence.
+"""Make random invalid edits of good logs, and count those for which the reader's error does not name the place.
 
 `python -m benchmarks.bad_logs [--edits N] [--seed S]`
 
@@ -39,7 +39,7 @@ WORDS = (
     "1.2.3",
     "?",
 )
-"""Text that is no number."""
+"""Texts that are not numbers."""
 NEGATIVE = ("-2", "-17", "-0.5", "-1e9")
 NOT_WHOLE = ("0.5", "1.25", "3.0001")
 NO_TIMES = (
@@ -244,7 +244,7 @@ FORMATS = (
         header=False,
     ),
 )
-"""Formats of lines; those in JSON have a list of bad files in the tests."""
+"""Line-based formats; the tests have a list of bad files for those in JSON."""
 JOBS = 4
 
 

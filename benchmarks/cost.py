@@ -1,4 +1,4 @@
-"""CPU time and memory of a simulated job over the size of the cluster: `python -m benchmarks.cost`.
+"""CPU time and memory of a simulated job by cluster size: `python -m benchmarks.cost`.
 
 Each row is measured in a process of its own: ten Philly-like jobs per GPU at a load of 0.85, from an empty cluster to
 the last job, with the physics `standard`. The second run counts, since the first compiles. Memory is the process's
@@ -101,7 +101,7 @@ def main(args: Sequence[str] | None = None) -> int:
         nodes, policy = chosen.one
         print(json.dumps(trained() if policy == "ppo" else simulated(int(nodes), policy)))
     else:
-        print(table(("GPUs", "policy", "jobs", "CPU time of a job", "memory"), rows()))
+        print(table(("GPUs", "policy", "jobs", "CPU time per job", "memory"), rows()))
     return 0
 
 

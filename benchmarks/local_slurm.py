@@ -350,7 +350,7 @@ def marked(folder: Path) -> list[int]:
 def free_ports(count: int) -> int:
     """Return the first of `count` adjacent ports of 127.0.0.1 that are free; RuntimeError without any."""
     firsts = list(range(FIRST_PORT, LAST_PORT, count))
-    secrets.SystemRandom().shuffle(firsts)  # two that begin at once get other ones
+    secrets.SystemRandom().shuffle(firsts)  # two clusters that start at once get different ports
     for first in firsts:
         if all(_is_free(first + each) for each in range(count)):
             return first

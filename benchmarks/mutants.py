@@ -21,7 +21,7 @@ from benchmarks.mutants_list import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOWER, MORE_S = 5.0, 60.0
-"""Times the duration of tests without a fault, and s beyond, after which tests do not end."""
+"""Time limit of tests: this multiple of their duration without a fault, and this many seconds more."""
 SKIPPED = shutil.ignore_patterns(
     ".git", ".venv", ".cache", ".*_cache", ".hypothesis", "__pycache__", "runs", "site"
 )

@@ -55,9 +55,10 @@ class Tried(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Moves of a workload; see the text of this module.
+    """Moves of a workload; the module's docstring describes the columns.
 
-    decisions: at which moves were compared. winners: and kinds: their number, and the most frequent kinds.
+    decisions: number of decisions at which moves were compared. winners: number of winners. kinds: their most
+    frequent kinds.
     """
 
     workload: str

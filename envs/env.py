@@ -492,8 +492,8 @@ class GPUClusterEnv(ClusterEnv):
     - starts of queue slot k, K actions: the scenario's placement rule places the job. With `placed_by="agent"`, 3 K
       actions 3 k + p: p is the placement rule, `first_fit`, `best_fit` or `spread`.
     - R pauses of running slot r, legal while a job waits for GPUs and once the job has run for `min_run_s`. With
-      `victims_by="rule"` there are none, and a start that does not fit pauses the jobs that the base policy would pause
-      for it.
+      `victims_by="rule"` there are none, and a start that does not fit pauses the victims that `xion_threshold` would
+      find for it at a margin of 0.
     - the last action waits for the next event; with `victims_by="agent"` ticks are no events, and it waits for an hour
       at most.
     `when_full` says what a start that does not fit does, unless `victims_by="rule"`:
@@ -517,8 +517,8 @@ class GPUClusterEnv(ClusterEnv):
     totals, the logits of the base policy, and the mask. `tables`, the default with `placed_by="agent"`: Dict of float32
     vectors `free_memory` (share of each GPU's), `free_cores` (share of each node's), `queue`, `running` and `totals`.
     Times are log1p(seconds / 60) / 4. `columns` and `shapes` name every entry, and `parts(observation)` splits an
-    observation. Of more than K queued jobs in the order of arrival, the first and the last ones are shown, half and
-    half; in another order the first K. The base policy's own choice, if it is not among them, takes the last slot. With
+    observation. Of more than K queued jobs, the first K / 2 and the last K / 2 arrivals are shown, or in another order
+    than that of arrival the first K. The base policy's own choice, if it is not among them, takes the last slot. With
     `mask="observation"`: Dict of `observations` and `action_mask`, int8 (n,).
 
     ## Rewards

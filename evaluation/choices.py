@@ -105,7 +105,7 @@ def asked_for(args: Sequence[str], kind: type) -> dict[str, Any]:
 def other_base(asked: Mapping[str, Any]) -> str:
     """Return a note on flags that override another scenario than that of the default workload; empty for others.
 
-    These are a trace that shares its name with a workload of another cluster, and windows of a number of jobs.
+    These are a trace that shares its name with a workload of another cluster, and windows with a fixed number of jobs.
     """
     trace = asked.get("trace")
     if trace != DEFAULT and trace in workload_names() and named(trace) != Scenario(trace=trace):

@@ -194,8 +194,8 @@ IQM_RESAMPLES = 2_000
 class AgentComparison(NamedTuple):
     """Comparison of trained agents with one policy by ratios of mean JCT: below 1 the agents are better.
 
-    mean: `ESTIMATOR`, over agents too. iqm: interquartile mean, the mean of the middle half of all ratios, which
-    a few windows cannot decide. wins: windows in which the agents' mean ratio is below 1.
+    mean: `ESTIMATOR`, over agents too. iqm: interquartile mean, the mean of the middle half of all ratios, on
+    which a few extreme windows have no effect. wins: windows in which the agents' mean ratio is below 1.
     p_value: of Wilcoxon's two-sided signed-rank test over windows, on the agents' mean log ratio.
     p_holm: the same after Holm's correction for the number of policies compared.
     profile: share of all ratios that are at most each of `PROFILE_RATIOS`.

@@ -32,7 +32,7 @@ from gpu_cluster_gym.workloads import Present, Scenario, present
 
 SCHEMA = "gpu-cluster-gym/decision/1"
 """Name and version of the document's schema; `docs/your_own_log.md` describes it."""
-NEVER_NICE = 2_147_483_645
+MAX_NICE = 2_147_483_645
 """Largest nice value that Slurm accepts."""
 
 
@@ -49,7 +49,7 @@ def decision(now: Present, policy: Policy) -> Decision:
 
 
 def acted(policy: Policy, episode: Episode) -> list[Action]:
-    """Ask a policy at the next instant until it waits, and carry its actions out; return them."""
+    """Ask a policy at the next instant until it waits; carry out its actions and return them."""
     if isinstance(policy, Ranking):
         set_up(policy, episode)
     episode.advance()
@@ -143,9 +143,9 @@ def nice_values(ids: Sequence[str], priority: Mapping[str, float]) -> list[int]:
             )
         nice.append(int(own - target))
         before = target
-    if max(nice, default=0) > NEVER_NICE:
+    if max(nice, default=0) > MAX_NICE:
         raise ValueError(
-            f"nice value {max(nice):,}: Slurm accepts at most {NEVER_NICE:,} (lower the priorities)"
+            f"nice value {max(nice):,}: Slurm accepts at most {MAX_NICE:,} (lower the priorities)"
         )
     return nice
 

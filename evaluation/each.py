@@ -1,4 +1,4 @@
-"""Independent tasks on the processors of this machine or of a Ray cluster, with their outcomes as they come."""
+"""Independent tasks on the CPUs of this machine or of a Ray cluster, with their outcomes as they complete."""
 
 import os
 import re

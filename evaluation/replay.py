@@ -1,4 +1,4 @@
-"""Data of the report's replay: what each job did in one window under each policy, in numbers that a page can carry.
+"""Data of the report's replay: what each job did in one window under each policy, packed for a page.
 
 A job's history is its segments of `evaluation.record`, from its submission to its end without gaps. Times are whole
 seconds from the first submission of the window.

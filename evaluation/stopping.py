@@ -1,4 +1,4 @@
-"""The end of a run by a signal, and of its workers by the end of their parent."""
+"""Termination of a run by a signal, and of its workers when their parent ends."""
 
 import atexit
 import contextlib

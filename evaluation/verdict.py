@@ -1,4 +1,4 @@
-"""The verdict on a log: how a policy's waits differ from those of the log's own scheduler, and how far that is known.
+"""The verdict on a log: how a policy's waits differ from those of the log's own scheduler, and whether that is certain.
 
 The log's own scheduler is simulated too, so that both waits have the same simplifications. It is the candidate of
 `CANDIDATES` whose starts are nearest to the logged ones, and the distance of its mean wait from the logged one is the

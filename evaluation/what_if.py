@@ -34,7 +34,7 @@ class Size(NamedTuple):
 
 
 def expected(text: str) -> str | None:
-    """Return the form of a range of nodes for an error about a text of another form; None for a valid text."""
+    """Return the expected form of a range of nodes, for an error message; None for a valid text."""
     found = _RANGE.fullmatch(text)
     if found and 1 <= int(found[1]) < int(found[2]) <= MAX_NODES:
         return None
@@ -96,6 +96,6 @@ def lines(
         wait = duration(best.mean_s)
         return [
             *table,
-            f"Knee: {best.nodes:,} nodes, with a mean wait of {wait}; from there on, a node gains less.",
+            f"Knee: {best.nodes:,} nodes, with a mean wait of {wait}; beyond that, each further node gains less.",
         ]
     return [*table, "No knee: the mean wait does not fall faster at first than later in this range."]

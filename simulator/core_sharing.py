@@ -2,9 +2,10 @@
 
 On each node some cores for each GPU are reserved for jobs with GPUs, the rest is for CPU jobs. Each side borrows what
 the other leaves idle, and gives it back by shrinking, without a pause: a job that has more than the reserve of its GPUs
-shrinks when a CPU job comes, and the CPU job that came last when a job with GPUs needs its reserve. Needs are found by
-`simulator.kernel.cores.tuning`, cores divided and CPU jobs throttled by `simulator.kernel.cores.sharing`; the rule over
-moves uses the same functions.
+shrinks when a CPU job comes, and the CPU job that came last when a job with GPUs needs its reserve.
+
+`simulator.kernel.cores.tuning` finds the cores that each job needs; `simulator.kernel.cores.sharing` divides the cores
+and throttles CPU jobs. `union` uses the same functions.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class CoreSharing:
-    """Tuner and divider of CPU cores of one policy in one episode; methods return actions and make none."""
+    """Division of CPU cores for one policy in one episode; its methods return actions and carry none out."""
 
     def __init__(
         self,
@@ -44,10 +45,10 @@ class CoreSharing:
         """Choose the settings.
 
         tunes: whether needs are found by trying; otherwise each job wants what it requests.
-        first_guess: cores a GPU before anything is known.
-        window_s: shortest time for which a number of cores is watched, s; the first after a start is not read.
-        eps: share of time by which GPUs may be less busy than at best.
-        drop: a job that is so much less busy than it was with the same cores is tuned again.
+        first_guess: cores per GPU before anything is known.
+        window_s: minimum time for which a number of cores is watched, s; the first window after a start is ignored.
+        eps: difference from the best busy share of GPUs up to which a number of cores is enough.
+        drop: loss of busy share, at the same number of cores, after which a job is tuned again.
         """
         self._tunes, self._first_guess = tunes, first_guess
         self._goes_by = window_s, eps, drop
@@ -56,7 +57,7 @@ class CoreSharing:
         self._list: list[np.ndarray] = []
 
     def __setstate__(self, copied: dict[str, Any]) -> None:
-        """Restore a copy: its record is of the kernel's own type, with views of it."""
+        """Restore a copy, with a new record of the kernel's own dtype, and views of its fields."""
         vars(self).update(copied)
         if self._memory is not None and self._size is not None:
             record = self._memory
@@ -73,10 +74,10 @@ class CoreSharing:
         sharing.look(source.states, 0, self._memory, 0, source.jobs, self._tunes)
 
     def start_on_cores(self, view: "View", queue: np.ndarray, reserve: float) -> list[Action]:
-        """Return the actions that start the first CPU job of a queue that fits beside the reserves, [] if none does.
+        """Return the actions that start the first CPU job of a queue that fits beside the reserves; none if none fits.
 
-        It is placed on the node where it leaves most cores beyond those that others want; there they give back what it
-        takes. reserve: cores for each GPU that its job is sure of.
+        The job gets the node on which it leaves the most cores beyond those that other jobs want, and jobs there give
+        back the cores that it takes. reserve: guaranteed cores per GPU of a job with GPUs.
         """
         source = source_of(view)
         sharing.start_on_cores(
@@ -87,9 +88,9 @@ class CoreSharing:
     def divide(self, view: "View", reserve: float, *, min_share: float = MIN_SHARE) -> list[Action]:
         """Return the changes of a new division of the cores, those that free cores first.
 
-        Each job has one and those of its servers, CPU jobs the minimum share of what they request; then the reserve is
-        given, then CPU jobs get what they request, in the order of their starts, then, by marginal gain per core, the
-        others what they want.
+        A job with GPUs gets one core per GPU and those of its servers, a CPU job the minimum share of its request. Then
+        jobs with GPUs get the reserve, CPU jobs the rest of their requests, in the order of their starts, and jobs with
+        GPUs, by marginal gain per core, the rest of what they want.
         """
         source = source_of(view)
         sharing.share(source.states, 0, self._looked_at, 0, source.jobs, float(reserve), float(min_share))
@@ -98,8 +99,8 @@ class CoreSharing:
     def throttle(self, view: "View") -> Throttle | None:
         """Return one step of throttling or releasing a CPU job, None if there is nothing to do.
 
-        Where more bandwidth is drawn than a node's memory gives, and jobs on its GPUs may suffer, the CPU job that
-        draws most goes down a level. A job goes up a level where the node then stays well below what it gives.
+        If a node's jobs draw more than its memory bandwidth, and jobs on its GPUs may suffer, the CPU job that draws
+        most is throttled by a level. A job is released by a level if the node then stays well below its bandwidth.
         """
         source = source_of(view)
         if not sharing.throttle(source.states, 0, self._looked_at, 0, source.jobs, 1.0):

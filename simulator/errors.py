@@ -1,5 +1,5 @@
-"""The error of an episode whose jobs never all end."""
+"""Error of an episode in which some job never ends."""
 
 
 class StalledEpisodeError(RuntimeError):
-    """Jobs are left that never end: they cannot start, or fail again and again; the message says which, and why."""
+    """Some jobs never end, since they cannot start or fail again and again; the message names them and the reason."""

@@ -1,4 +1,4 @@
-"""Long compiled calls that a signal ends: Python runs signal handlers between its own instructions only."""
+"""Compiled calls that a signal can end, although Python runs signal handlers only between its own instructions."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Interactions of jobs; by default there are none."""
+"""Physics of an episode: sharing, cores, bandwidth, links, GPU types and failures; by default all are off."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -66,7 +66,7 @@ class Resize(NamedTuple):
 
 
 class Throttle(NamedTuple):
-    """Run a running CPU job at a share of its speed, which reduces its bandwidth in proportion."""
+    """Slow a running CPU job to a share of its full speed, which reduces its bandwidth in proportion."""
 
     job: int
     level: float
@@ -238,7 +238,7 @@ def needs_truth(ranking: object) -> bool:
 
 
 def fixed(ranking: Ranking, *, oracle: bool = False) -> Ranking:
-    """Return a copy of a ranking, which its owner cannot change after this check.
+    """Return a checked copy of a ranking, which its owner cannot change any more.
 
     ValueError for what `needs_truth` refuses, and for one that needs truth unless `oracle`.
     """
@@ -253,9 +253,9 @@ def fixed(ranking: Ranking, *, oracle: bool = False) -> Ranking:
 
 
 class RunsCompiled(ABC):
-    """A policy that can run inside the kernel to the end; asked step by step it does the same.
+    """A policy that can run inside the kernel to the end, with the same results as step by step.
 
-    Only policies of this package are run so (`may_run_compiled`), since the kernel works on the whole record; those of
+    The kernel works on the whole record, so only policies of this package run there (`may_run_compiled`); those of
     others are asked step by step.
     """
 
@@ -281,7 +281,7 @@ class RunsCompiled(ABC):
 
 
 def may_run_compiled(policy: object) -> TypeGuard[RunsCompiled]:
-    """Return whether a policy is of a class of this package, unchanged, and so are its parts that run compiled."""
+    """Return whether a policy, and each part of it that runs compiled, has an unmodified class of this package."""
     kind = type(policy)
     if not issubclass(kind, RunsCompiled) or not _is_of_this_package(kind):
         return False

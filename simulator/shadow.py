@@ -1,8 +1,8 @@
-"""Columns that policies see, in memory of their own: nothing that is hidden lies next to them."""
+"""Copies of the columns that policies see, so that no hidden data is in adjacent memory."""
 
 import numpy as np
 
-LEAST = 64  # jobs for which a column has room at first
+MIN_ROOM = 64  # initial capacity of a column, in jobs
 
 
 class Shadow:
@@ -13,14 +13,14 @@ class Shadow:
     """
 
     def __init__(self, jobs: np.ndarray) -> None:
-        """Show these jobs; none has arrived."""
+        """Create empty columns for jobs, none of which has arrived."""
         self._jobs = jobs
         self._columns: dict[str, tuple[np.ndarray, int]] = {}  # memory, and the number of jobs in it
 
     def column(self, field: str, arrived: int) -> np.ndarray:
         """Return a field of the first jobs, read-only."""
         truth = self._jobs[field]
-        memory, known = self._columns.get(field, (np.zeros(LEAST, truth.dtype), 0))
+        memory, known = self._columns.get(field, (np.zeros(MIN_ROOM, truth.dtype), 0))
         if known < arrived:
             if arrived > len(memory):
                 memory = np.concatenate([memory[:known], np.zeros(2 * arrived - known, truth.dtype)])
@@ -32,6 +32,6 @@ class Shadow:
 
 
 def snapshot(array: np.ndarray) -> np.ndarray:
-    """Return a copy that nobody can write."""
+    """Return a copy whose memory nobody can make writable."""
     copied: np.ndarray = np.frombuffer(array.tobytes(), array.dtype)
     return copied

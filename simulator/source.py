@@ -1,4 +1,4 @@
-"""Access to an episode's record, kept apart from the view: a policy that holds a view holds none of this."""
+"""Access to an episode's record, kept apart from the view: a policy cannot reach it through its view."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -131,7 +131,7 @@ class Source:
         self.moves_at = -1  # instant of that pass
         self.ranked: object = None  # the ranking that the view was last asked for
         self.fixed: Any = None  # and its copy
-        self.rule: object = None  # the policy that asks the rule over moves step by step
+        self.rule: object = None  # the policy that asks `union` step by step
         self.rule_memory = np.empty(0)  # and its memory
         self.room: object = None  # look-ahead's rollout buffers, created again where missing
         self.shadow = Shadow(jobs)

@@ -81,19 +81,25 @@ class Jobs(Entities):
 
     count = "num_arrived"
 
-    user = Column("job", "user", "Number of its user; the same for all jobs where the trace has no users.")
+    user = Column(
+        "job", "user", "User of each job, as a number; the same for all jobs where the trace has no users."
+    )
     cores_each = Column(
-        "job", "cores_each", "CPU cores asked for each GPU, servers included; as a whole without GPUs."
+        "job", "cores_each", "Requested CPU cores per GPU, servers included; in total for a job without GPUs."
     )
     phase = Column("state", "phase", "Phase of a job, a number of `simulator.vocabulary`.")
-    phase_began_s = Column("state", "phase_began", "When a job's present phase began.")
-    preemptions = Column("state", "preemptions", "How often a job has been paused.")
-    oom_restarts = Column("state", "oom_restarts", "How often a job has run out of memory.")
-    resizes = Column("state", "resizes", "How often a job has been restarted to hold other GPUs.")
-    failures = Column("state", "failures", "How often a job has failed by itself or with a node.")
-    throttle = Column("state", "throttle", "Level of a CPU job; 1 is none.")
+    phase_began_s = Column("state", "phase_began", "Time at which a job's present phase began, s.")
+    preemptions = Column("state", "preemptions", "Number of times that a job has been paused.")
+    oom_restarts = Column("state", "oom_restarts", "Number of times that a job has run out of memory.")
+    resizes = Column(
+        "state", "resizes", "Number of times that a job has been restarted to change its GPUs or shape."
+    )
+    failures = Column("state", "failures", "Number of times that a job has failed, by itself or with a node.")
+    throttle = Column(
+        "state", "throttle", "Share of full speed to which a CPU job is throttled; 1 for a job that is not."
+    )
     node = Column("state", "node_of", "Node of an active job that has no GPU, else -1.")
-    tenant = Column("state", "tenant", "Number of its tenant in `View.tenants`; 0 without tenants.")
+    tenant = Column("state", "tenant", "Tenant of a job, as a row of `View.tenants`; 0 without tenants.")
     is_cpu_job = Reading(measurements.is_cpu_job)
     is_predictable = Reading(measurements.is_predictable)
     estimate_s = Reading(measurements.estimate_s)
@@ -156,7 +162,7 @@ class Nodes(Entities):
     gpu_type = Column(
         "state",
         "node_type",
-        "Type of its GPUs, a number of `simulator.vocabulary.GPU_TYPES`, else 0.",
+        "Type of each node's GPUs, an index of `simulator.vocabulary.GPU_TYPES`; 0 without GPU types.",
     )
     cores = Column("state", "node_cores", "CPU cores of each node.")
     free_gpus = Column("state", "free", "GPUs of each node that are neither held nor reserved.")
@@ -377,7 +383,7 @@ class View:
         return source.next_move(source.fixed)
 
     def pick(self, job: int) -> list[Action]:
-        """Return the actions by which a queued job starts, preemptions for it included; the last first.
+        """Return the actions that start a queued job, preemptions included, in reverse order: pop them from the end.
 
         Victims are chosen as by `xion_threshold`. The list is empty where the job neither fits nor has victims.
         ValueError if the job is not queued.

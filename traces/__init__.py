@@ -88,7 +88,7 @@ __all__ = [
 ]
 
 VERSION = 2
-"""Version of all random draws, that of `GPUCluster-v2`: raised whenever a seed comes to give other results."""
+"""Version of all random draws, that of `GPUCluster-v2`: raised by each change that alters the results of a seed."""
 
 
 def names() -> list[str]:
@@ -108,11 +108,11 @@ def load(
 ) -> pd.DataFrame:
     """Return a trace as the job table.
 
-    name: a trace; None for that which the file looks like, or a table with the columns of `COLUMNS`
+    name: a trace; None to detect the format of the file, which may also be a table with the columns of `COLUMNS`
     file: a log for the trace's reader; None for jobs of its generator
-    seed: of all draws of a generator
+    seed: seed of a generator
     jobs: number of jobs to generate, or of a file's first jobs to keep
-    columns: headings of a table with other ones, such as `job_id="job id",submit_s=submit`
+    columns: headings of a table that has others, such as `job_id="job id",submit_s=submit`
     time_zone: zone of times that have none; None for UTC
     scale: arrivals per hour of a generator that is fitted to a log, relative to the log's
 

@@ -104,7 +104,7 @@ __all__ = [
 DEFAULT = "philly"
 """Name of the default workload."""
 OF_JOBS = ("trace_file", "full_trace", "jobs", "all_windows", "target_load")
-"""Fields that ask for windows of a number of jobs, or for a log, where no workload is named."""
+"""Fields that imply windows with a fixed number of jobs, or a log, where no workload is named."""
 
 
 def names() -> list[str]:
@@ -122,7 +122,7 @@ def base(fields: Mapping[str, Any]) -> Scenario:
     """Return the scenario that fields change where no workload is named.
 
     It is the workload `DEFAULT`. Where a field names a log, another trace, the full trace, or a choice that only
-    windows of a number of jobs have, it is Scenario(): such windows, from an empty cluster.
+    windows with a fixed number of jobs have, it is Scenario(): such windows, from an empty cluster.
     """
     other_jobs = fields.get("trace") not in (None, DEFAULT)
     other_windows = any(fields.get(name) for name in OF_JOBS) or fields.get("steady_load", 0) is None
@@ -130,7 +130,7 @@ def base(fields: Mapping[str, Any]) -> Scenario:
 
 
 def refuse_contradictions(scenario: Scenario, fields: Mapping[str, Any], workload: str | None = None) -> None:
-    """Raise ValueError where explicit fields apply to windows of a number of jobs only, and the scenario is steady.
+    """Raise ValueError where explicit fields apply only to windows with a fixed number of jobs, and these are steady.
 
     fields: those that override the scenario's.
     workload: name of the workload that they override.

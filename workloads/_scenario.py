@@ -137,8 +137,8 @@ class Rules:
     """Time zone of times in the log that do not state one, such as Europe/Berlin; default: UTC."""
     cluster: str | None = None
     """NxG (nodes x GPUs), with details as in 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; or a CSV of nodes.
-    Default: that of the workload; 8x8 for windows of a number of jobs; philly if --full-trace replays the trace
-    philly."""
+    Default: that of the workload; 8x8 for windows with a fixed number of jobs; philly if --full-trace replays the
+    trace philly."""
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
     """Rule that chooses a node; pooled ignores node borders."""
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
@@ -152,16 +152,15 @@ class Rules:
     """Use of GPUs beyond a tenant's quota. none: not allowed; idle: GPUs that no other tenant claims; reclaim: the
     same, until other tenants need their guaranteed GPUs and take them back by preemption."""
     physics: str | None = choice(None, expected=parts_expected)
-    """Simulated effects: standard (all that concern jobs on GPUs; the default for generated windows of a number of
-    jobs), measured (those whose inputs are all in the log, so that nothing is sampled; the default with --trace-file),
-    exclusive (the classic problem: memory, preemption, estimates; used by philly), all, none, or a comma-separated list
-    of measured, memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types,
+    """Simulated effects: standard (all that concern jobs on GPUs; the default for generated windows with a fixed number
+    of jobs), measured (those whose inputs are all in the log, so that nothing is sampled; the default with
+    --trace-file), exclusive (memory, preemption, estimates; used by philly), all, none, or a comma-separated list of
+    measured, memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types,
     failures, startup, links, exchange, profiles."""
     jobs: int = choice(512, least=1)
     """Number of consecutive jobs in a window that starts from an empty cluster; with --full-trace, number of jobs to
-    generate. In a steady window, approximate number of jobs that arrive after the warm-up, from which the interval
-    between the decisions of the action steer (`jobs` / `decisions_per_window` arrivals) and the size of records follow.
-    """
+    generate. In a steady window, approximate number of jobs that arrive after the warm-up; it sets the size of
+    records, and the interval between decisions of the action steer (`jobs` / `decisions_per_window` arrivals)."""
     full_trace: bool = False
     """Replay the full trace as one episode instead of windows; the default of evaluate.py for a log with fewer than two
     test windows."""

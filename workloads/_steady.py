@@ -111,8 +111,8 @@ def draw(scenario: Scenario, window: Window) -> pd.DataFrame:
         if kept is not None and counted(scenario, kept["submit_s"].to_numpy()).any():
             return kept.assign(job_id=np.arange(len(kept)).astype(str))
     raise ValueError(
-        f"steady_load {scenario.steady_load:g}: the jobs of {scenario.trace_name} offer {most:.3g} to "
-        f"{scenario.cluster_name} at most (choose a smaller cluster or load)"
+        f"steady_load {scenario.steady_load:g}: the jobs of {scenario.trace_name} are a load of at most "
+        f"{most:.3g} on {scenario.cluster_name} (choose a smaller cluster or load)"
     )
 
 
@@ -129,8 +129,8 @@ def with_the_load(
     enough = [load >= (1 - TOLERANCE_OF_LOGS) * scenario.steady_load for load in offered]
     if starts_s and not any(enough):
         raise ValueError(
-            f"steady_load {scenario.steady_load:g}: no steady window of {scenario.trace_file} offers that to "
-            f"{scenario.cluster_name}, the busiest {max(offered):.3g} (choose a lower load or a smaller cluster)"
+            f"steady_load {scenario.steady_load:g}: no steady window of {scenario.trace_file} has that load on "
+            f"{scenario.cluster_name}, the busiest has {max(offered):.3g} (choose a lower load or a smaller cluster)"
         )
     if all(enough):
         return table, starts_s

@@ -369,10 +369,11 @@ def swept(runs: Sequence[Run]) -> tuple[str, pd.DataFrame]:
             f"{len(runs)} differ {found}"
         )
     if len(set(values)) < len(values):
-        raise ValueError(f"a sweep requires runs that differ: two have the same {differing[0]}")
+        raise ValueError(f"a sweep requires runs that differ, but two have the same {differing[0]}: drop one")
     if len(references := {run.reference for run in runs}) > 1:
         raise ValueError(
-            f"a sweep requires runs with one reference, these have {', '.join(sorted(references))}"
+            f"a sweep requires runs with one reference, but these have {', '.join(sorted(references))}: name the same "
+            "policy first in all runs"
         )
     rows = [
         {

@@ -1,4 +1,4 @@
-"""Tables for a paper, as CSV with all figures and LaTeX with some: policies, users, virtual clusters and tenants."""
+"""Tables for a paper, as CSV with all metrics and LaTeX with some: policies, users, virtual clusters, tenants."""
 
 from pathlib import Path
 

@@ -180,7 +180,9 @@ def renamed(run: Run, names: Mapping[str, str]) -> Run:
         raise ValueError(f"{run.folder}: {unknown('policy', missing[0], known)}")
     new = [names.get(name, name) for name in known]
     if len(set(new)) < len(new):
-        raise ValueError(f"two policies would have the same name: {', '.join(new)}")
+        raise ValueError(
+            f"--name: two policies would have the same name, of {', '.join(new)}: choose another"
+        )
 
     def keyed(content: Mapping[str, Any]) -> dict[str, Any]:
         return {names.get(name, name): each for name, each in content.items()}

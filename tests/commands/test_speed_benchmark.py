@@ -81,7 +81,7 @@ def test_the_cost_of_a_job_is_measured_in_processes(
     head, _, *rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in capsys.readouterr().out.splitlines()
     ]
-    assert head == ["GPUs", "policy", "jobs", "CPU time of a job", "memory"]
+    assert head == ["GPUs", "policy", "jobs", "CPU time per job", "memory"]
     assert [row[:3] for row in rows] == [["8", "`srtf`", "80"], ["8", "`union`", "80"]]
     for row in rows:
         assert 0 < float(row[3].removesuffix(" ms")) < 100

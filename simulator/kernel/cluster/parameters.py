@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice, hints
 
-MAX_SHARE = 4  # slots a GPU: slot k of GPU g is number MAX_SHARE * g + k
+MAX_SHARE = 4  # slots per GPU: slot k of GPU g is number MAX_SHARE * g + k
 CONTENTION = 0.62
 """Contention coefficient of V100s for the form `turns`: fitted to Gavel's pairs, in hardware.csv."""
 CONTENTION_OF_EXCESS = 0.48

@@ -3,7 +3,7 @@
 On each node some cores for each GPU are reserved for jobs with GPUs, the rest is for CPU jobs. Each side borrows what
 the other leaves idle, and gives it back by shrinking, without a pause: a job that has more than the reserve of its GPUs
 shrinks when a CPU job comes, and the CPU job that came last when a job with GPUs needs its reserve. The number of cores
-that a job needs is found by `tuning`. Moves are proposed, not made; the rule over moves does the same.
+that a job needs is found by `tuning`. Moves are proposed, not made. `union` uses the same functions.
 """
 
 from functools import cache
@@ -63,8 +63,12 @@ CORE_FIELDS: Fields = (
         "f8",
         ("jobs",),
     ),  # seconds left: of a queued job as requested and alone, of others as things are
-    ("learned", "f8", ("jobs",)),  # cores a GPU that a job needs by what finished jobs teach; 0 if unknown
-    ("wish", "f8", ("jobs",)),  # cores a GPU, servers included; of the whole job where it has no GPU
+    (
+        "learned",
+        "f8",
+        ("jobs",),
+    ),  # cores per GPU that a job needs, predicted from finished jobs; 0 if unknown
+    ("wish", "f8", ("jobs",)),  # cores per GPU, servers included; of the whole job if it has no GPU
     ("given", "f8", ("jobs",)),  # cores of each job in the division
     # scratch: nodes
     ("node_room", "f8", ("nodes",)),  # cores that running jobs hold or could hold
@@ -74,16 +78,16 @@ CORE_FIELDS: Fields = (
 )
 
 OWN_FIELDS: Fields = (
-    ("reserve", "f8"),  # cores for each GPU that its job is sure of
-    ("first_guess", "f8"),  # cores for each GPU that a job is taken to need before anything is known
+    ("reserve", "f8"),  # guaranteed cores per GPU of a job with GPUs
+    ("first_guess", "f8"),  # cores per GPU that a job is assumed to need before anything is known
     ("shorter_first", "f8"),  # exponent of the seconds left, by which gains are divided; 0 here
-    ("trust_cores", "f8"),  # weight of what finished jobs teach against what is found by trying; 0 here
+    ("trust_cores", "f8"),  # weight of predictions from finished jobs relative to trial; 0 here
     (
         "surplus",
         "f8",
     ),  # maximum of what a job is given, relative to what it wants; no more than that if 0, as here
 )
-"""Fields that a rule over moves has among its parameters."""
+"""Fields that `union` has among its weights, and that other policies add to their memory."""
 
 
 @cache
@@ -145,9 +149,7 @@ def note_wishes(s, jobs, m):
     for at in range(m.num_running):
         job = m.running[at]
         wanted = wanted_by_trial(m, job)
-        if (
-            m.learned[job] > 0.0
-        ):  # between what was tried and what finished jobs teach, as far as that is trusted
+        if m.learned[job] > 0.0:  # between trial and the prediction from finished jobs, by its trust
             wanted = np.ceil(between(wanted, m.learned[job], m.trust_cores) - EPS)
         if jobs[job].num_gpus == 0:
             wanted = jobs[job].cores_each

@@ -25,13 +25,13 @@ TUNING_FIELDS: Fields = (
     ("drop", "f8"),  # by which GPUs must be less busy than before for a job to be tuned again
     ("watches", "i8"),  # number of instants at which readings were taken
     ("watched_at", "i8", ("jobs",)),  # the last of these at which the job ran
-    ("want", "f8", ("jobs",)),  # cores a GPU
+    ("want", "f8", ("jobs",)),  # cores per GPU
     ("gain", "f8", ("jobs",)),  # share of time that a GPU is busy for each core
     ("window_began", "f8", ("jobs",)),  # time, s
     ("window_busy", "f8", ("jobs",)),  # busy seconds read then
-    ("window_cores", "f8", ("jobs",)),  # cores a GPU since then; 0 outside of windows
+    ("window_cores", "f8", ("jobs",)),  # cores per GPU since then; 0 outside of windows
     ("num_tried", "i4", ("jobs",)),
-    ("tried", "f8", ("jobs", MAX_TRIED)),  # cores a GPU
+    ("tried", "f8", ("jobs", MAX_TRIED)),  # cores per GPU
     ("tried_s", "f8", ("jobs", MAX_TRIED)),  # seconds in windows with this number of cores
     ("tried_busy", "f8", ("jobs", MAX_TRIED)),  # busy seconds in them
     # scratch: the running jobs
@@ -43,7 +43,7 @@ TUNING_FIELDS: Fields = (
 
 @compiled
 def feeding_now(s, job):
-    """Return the cores a GPU of a running job without those of its parameter servers."""
+    """Return the cores per GPU of a running job without those of its parameter servers."""
     return s.core_count[job] - cores_of_servers(s.servers[job], s.workers[job], s.width[job])
 
 
@@ -55,7 +55,7 @@ def is_known(m, job):
 
 @compiled
 def wanted_by_trial(m, job):
-    """Return the cores a GPU that a job wants by what has been tried."""
+    """Return the cores per GPU that a job wants by what has been tried."""
     return m.want[job] if is_known(m, job) else m.first_guess
 
 

@@ -482,7 +482,7 @@ def believed_left(s, jobs, m, job):
         or m.left_trust[job] != m.trust_times
     ):
         m.left_version[job], m.left_attained[job], m.left_trust[job] = version, attained, m.trust_times
-        # Weighted mean of logarithms: trust 0 is the estimate, 1 what finished jobs teach.
+        # Weighted mean of logarithms: trust 0 is the estimate, 1 the prediction from finished jobs.
         learned = max(cached_remaining(s, jobs, m, job, attained), MIN_LEFT_S)
         m.believed_left_s[job] = between(remaining_now(s, jobs, job), learned, m.trust_times)
     return m.believed_left_s[job]

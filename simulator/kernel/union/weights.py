@@ -69,7 +69,7 @@ class RuleParameters:
     settled: float = weight(60, 10, 1e6, 60)
     """Minimum seconds that a job runs before it is paused or moved; it ensures progress."""
     reserve: float = weight(1, 0, 6, 0.7)
-    """Cores per GPU that a job is sure of before others get what they want."""
+    """Guaranteed cores per GPU of a job, before others get what they want."""
     new_cores: float = weight(1, 1, 8, 0.7)
     """Cores per GPU with which a job starts, if they are available."""
     first_guess: float = weight(3, 1, 16, 1)
