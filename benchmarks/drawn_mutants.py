@@ -12,14 +12,17 @@ import argparse
 import random
 import resource
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 from benchmarks.equivalent_mutants import EQUIVALENT
-from benchmarks.mutants import ROOT, copied, judged, limits
+from benchmarks.forked_tests import ForkedTests
+from benchmarks.mutants import MORE_S, ROOT, SLOWER, copied
 from benchmarks.mutants_list import Mutant
 
 TARGET = 0.95
@@ -30,11 +33,11 @@ TESTS = {
     "evaluation/metrics.py": "evaluation/test_metrics",
     "evaluation/verdict.py": "evaluation/test_verdict",
     "agents/timed_ppo.py": "agents/test_timed_ppo",
-    "traces/slurm.py": "traces/test_logs traces/test_snapshot",
-    "traces/_times.py": "traces/test_logs traces/test_snapshot",
-    "traces/_delimited.py": "traces/test_logs traces/test_traces traces/test_snapshot",
-    "traces/swf.py": "traces/test_logs traces/test_snapshot",
-    "traces/philly.py": "traces/test_philly traces/test_logs",
+    "traces/slurm.py": "traces/test_log_boundaries traces/test_logs traces/test_snapshot",
+    "traces/_times.py": "traces/test_log_boundaries traces/test_logs traces/test_snapshot",
+    "traces/_delimited.py": "traces/test_log_boundaries traces/test_logs traces/test_traces traces/test_snapshot",
+    "traces/swf.py": "traces/test_log_boundaries traces/test_logs traces/test_snapshot",
+    "traces/philly.py": "traces/test_philly traces/test_log_boundaries",
     "workloads/_steady.py": "workloads/test_steady",
 }
 """The files that are mutated, and the test files in which a mutant has to be seen."""
@@ -125,6 +128,27 @@ def is_equivalent(mutant: Mutant) -> bool:
     return any((each.file, each.sound, each.faulty) == (mutant.file, before, after) for each in EQUIVALENT)
 
 
+def limits(tests: ForkedTests, mutants: Sequence[Mutant]) -> dict[tuple[str, ...], float]:
+    """Return the time limit of each set of tests, s, from a run without a mutant; ValueError where some fail then."""
+    found = {}
+    for each in dict.fromkeys(mutant.tests for mutant in mutants):
+        began = time.monotonic()
+        if code := tests.code(*each, limit_s=3600):
+            raise ValueError(f"These tests fail without a mutant (code {code} of pytest): {' '.join(each)}")
+        found[each] = SLOWER * (time.monotonic() - began) + MORE_S
+    return found
+
+
+def is_seen(copy: Path, tests: ForkedTests, mutant: Mutant, limit_s: float) -> bool:
+    """Plant a mutant into a copy, run its tests, and take it out again."""
+    file = copy / mutant.file
+    file.write_text(mutant.faulty, encoding="utf-8")
+    try:
+        return tests.code(*mutant.tests, limit_s=limit_s) != 0
+    finally:
+        file.write_text(mutant.sound, encoding="utf-8")
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """Draw mutants, run their tests, and print which are not seen; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -151,9 +175,9 @@ def main(args: Sequence[str] | None = None) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     counts: dict[str, Counter[str]] = {mutant.file: Counter() for mutant in mutants}
     survivors = []
-    with copied() as copy:
+    with copied() as copy, closing(ForkedTests(copy, chosen.python)) as tests:
         try:
-            limits_s = limits(copy, mutants, chosen.python)
+            limits_s = limits(tests, mutants)
         except ValueError as error:
             print(error)
             return 1
@@ -161,8 +185,7 @@ def main(args: Sequence[str] | None = None) -> int:
             if is_equivalent(mutant):
                 found = "equivalent"
             else:
-                limit_s = limits_s[mutant.tests, mutant.compiled]
-                found = "survived" if judged(copy, mutant, limit_s, chosen.python) == "survived" else "seen"
+                found = "seen" if is_seen(copy, tests, mutant, limits_s[mutant.tests]) else "survived"
             print(f"{found:10}  {mutant.name}", flush=True)
             counts[mutant.file][found] += 1
             if found == "survived":

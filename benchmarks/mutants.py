@@ -44,16 +44,9 @@ def copied() -> Iterator[Path]:
         yield copy
 
 
-def verdict(
-    copy: Path,
-    tests: Sequence[str],
-    *,
-    compiled: bool,
-    limit_s: float | None = None,
-    python: str = sys.executable,
-) -> Verdict:
+def verdict(copy: Path, tests: Sequence[str], *, compiled: bool, limit_s: float | None = None) -> Verdict:
     """Return whether tests of a copy fail, or do not end within a limit: `broken` if they could not run."""
-    command = [python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     env = os.environ | {"PYTHONPATH": str(copy / ".typing"), "PYTHONDONTWRITEBYTECODE": "1"}
     if not compiled:  # NumPy warns where compiled code does not
         env["NUMBA_DISABLE_JIT"] = "1"
@@ -66,25 +59,23 @@ def verdict(
     return found.get(done.returncode, "broken")
 
 
-def judged(copy: Path, mutant: Mutant, limit_s: float, python: str = sys.executable) -> Verdict:
+def judged(copy: Path, mutant: Mutant, limit_s: float) -> Verdict:
     """Plant a fault into a copy, run its tests, and take it out again."""
     file = copy / mutant.file
     sound = file.read_text(encoding="utf-8")
     file.write_text(planted(sound, mutant), encoding="utf-8")
     try:
-        return verdict(copy, mutant.tests, compiled=mutant.compiled, limit_s=limit_s, python=python)
+        return verdict(copy, mutant.tests, compiled=mutant.compiled, limit_s=limit_s)
     finally:
         file.write_text(sound, encoding="utf-8")
 
 
-def limits(
-    copy: Path, mutants: Sequence[Mutant], python: str = sys.executable
-) -> dict[tuple[tuple[str, ...], bool], float]:
+def limits(copy: Path, mutants: Sequence[Mutant]) -> dict[tuple[tuple[str, ...], bool], float]:
     """Return the time limit of each set of tests, s, from a run without a fault; ValueError where some fail then."""
     found, failing = {}, []
     for tests, compiled in sorted({(mutant.tests, mutant.compiled) for mutant in mutants}):
         began = time.monotonic()
-        if verdict(copy, tests, compiled=compiled, python=python) != "survived":
+        if verdict(copy, tests, compiled=compiled) != "survived":
             failing.append(" ".join(tests))
         found[tests, compiled] = SLOWER * (time.monotonic() - began) + MORE_S
     if failing:

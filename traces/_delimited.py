@@ -22,6 +22,7 @@ from gpu_cluster_gym.traces._table import TraceError, parse_numbers, quote, read
 from gpu_cluster_gym.traces._times import Times
 
 ROWS_AT_ONCE = 131_072
+BYTES_AT_ONCE = 2**24
 HEAD_BYTES = 65_536
 DELIMITERS = (",", "\t", ";", "|")
 PARQUET = b"PAR1"
@@ -205,10 +206,9 @@ def _is_plain(body: bytes, delimiter: str, width: int) -> bool:
     num_lines = body.count(b"\n") + 1
     if body.count(delimiter.encode()) != num_lines * (width - 1):
         return False
-    step, at = 2**24, 0  # bytes at once
-    left = 0
+    at = left = 0
     while at < len(body):
-        end = body.find(b"\n", at + step)
+        end = body.find(b"\n", at + BYTES_AT_ONCE)
         end = len(body) if end < 0 else end + 1
         here = np.frombuffer(body, np.uint8, end - at, at)
         if (np.diff(np.flatnonzero(here == ord("\n")), prepend=-1, append=len(here)) > MAX_LINE).any():
