@@ -31,7 +31,7 @@ MEMORY_BYTES = 12 << 30
 TESTS = {
     "evaluation/comparison.py": "evaluation/test_comparison evaluation/test_agent_comparison",
     "evaluation/metrics.py": "evaluation/test_metrics",
-    "evaluation/verdict.py": "evaluation/test_verdict",
+    "evaluation/verdict.py": "evaluation/test_parts_of_a_verdict evaluation/test_verdict",
     "agents/timed_ppo.py": "agents/test_timed_ppo",
     "traces/slurm.py": "traces/test_log_boundaries traces/test_logs traces/test_snapshot",
     "traces/_times.py": "traces/test_log_boundaries traces/test_logs traces/test_snapshot",
