@@ -1,12 +1,14 @@
 """PPO in simulated time: discount factors, the value of arrivals, the unit of rewards, and which part learns first."""
 
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
+from stable_baselines3 import PPO
 
 from gpu_cluster_gym.agents.plain import PlainLearner
 from gpu_cluster_gym.agents.set_network import Jobs
@@ -41,6 +43,50 @@ def test_advantages_are_discounted_by_the_time_that_passes() -> None:
     first = tuple(1 + 1 - 0.5 + 0.5 * later for later in second)
     np.testing.assert_allclose(buffer.advantages, [first, second, third], rtol=1e-6)
     assert buffer.returns[0, 0] == pytest.approx(first[0] + 0.5)
+
+
+def test_the_value_of_jobs_that_arrive_is_left_out_of_the_next_value() -> None:
+    """The network values arrivals at ten times what is seen next, plus one for each time constant that passes."""
+
+    class Arrivals:
+        def value_of_arrivals(self, after: torch.Tensor, elapsed_s: torch.Tensor) -> torch.Tensor:
+            return 10 * after[:, 0] + elapsed_s / 100.0
+
+    buffer = buffer_of(tau_s=100.0)
+    buffer.network = Arrivals()  # type: ignore[assignment]
+    buffer.observations[:] = np.array([0.1, 0.2, 0.3])[:, np.newaxis, np.newaxis]
+    buffer.compute_returns_and_advantage(torch.tensor([[10.0], [10.0]]), np.array([False, True]))
+    g = np.exp(-1.0)
+    third = (4 + 10 - 2, 4 - 2)  # arrivals in the last step are unknown
+    second = (2 + g * (2 - (3 + 1)) - 1 + 0.5 * g * third[0], 2 - 1)
+    first = tuple(1 + (1 - 2) - 0.5 + 0.5 * later for later in second)
+    np.testing.assert_allclose(buffer.advantages, [first, second, third], rtol=1e-6)
+
+
+@pytest.mark.parametrize("without", [True, False])
+def test_arrivals_are_left_out_only_where_that_is_chosen(scenario: Scenario, without: bool) -> None:
+    learner = PlainLearner(scenario, replace(TINY, without_arrivals=without))
+    model = learner.model()
+    assert model.rollout_buffer.network is (learner.network(model) if without else None)
+
+
+def test_gradients_of_actor_and_critic_are_clipped_apart(scenario: Scenario) -> None:
+    """A gradient of 1 in each weight of the critic is clipped to the limit; a small one of the actor is kept."""
+    learner = PlainLearner(scenario, TINY)
+    model = learner.model()
+    network = learner.network(model)
+    assert model.max_grad_norm == np.inf  # Stable-Baselines3 clips both at once
+    for part, size in ((network.actor, 1e-6), (network.critic, 1.0)):
+        for each in part.parameters():
+            each.grad = torch.full_like(each, size)
+    model.policy.optimizer.step()
+
+    def norm(part: torch.nn.Module) -> float:
+        return float(sum((each.grad**2).sum() for each in part.parameters() if each.grad is not None) ** 0.5)
+
+    actors = sum(each.numel() for each in network.actor.parameters())
+    assert norm(network.critic) == pytest.approx(signature(PPO).parameters["max_grad_norm"].default, rel=1e-3)
+    assert norm(network.actor) == pytest.approx(1e-6 * actors**0.5, rel=1e-3)
 
 
 def test_without_a_time_constant_nothing_is_discounted() -> None:
@@ -129,6 +175,7 @@ def test_rewards_are_in_the_same_unit_and_an_end_is_a_truncation(scenario: Scena
     envs.reset()
     while not done:
         _, rewards, dones, infos = envs.step(plain.action_masks().argmax(1))
+        assert infos[0]["TimeLimit.truncated"] == bool(dones[0])
         total, done = total - float(rewards[0]) * 16.0 * tau_s, bool(dones[0])
     jobs = len(vector.env.batch.windows[window].workload.jobs)
     assert total == pytest.approx(infos[0]["mean_jct_s"] * jobs, rel=1e-4)
