@@ -359,6 +359,21 @@ def test_0_is_no_number_of_processors_and_no_limit_but_a_wait(tmp_path: Path) ->
         assert count(table, what) == 1
 
 
+@pytest.mark.parametrize(
+    ("start", "column"),
+    [
+        ("-1 0 30 ", "job number"),
+        ("1 -1 30 ", "submit time"),
+        ("1 0 -2 ", "wait time"),
+        ("1 0 -1.5 ", "wait time"),
+    ],
+)
+def test_a_number_just_below_its_least_is_refused(tmp_path: Path, start: str, column: str) -> None:
+    with pytest.raises(traces.TraceError) as caught:
+        logs_of_processors(tmp_path, SWF_JOB.replace("1 0 30 ", start))
+    assert (caught.value.line, caught.value.column) == (4, column)
+
+
 def test_a_wait_of_0_is_known(tmp_path: Path) -> None:
     waits = [SWF_JOB.replace("1 0 30 ", f"{number} 0 {wait} ") for number, wait in enumerate((0, 5, -1), 1)]
     table = logs_of_processors(tmp_path, *waits)

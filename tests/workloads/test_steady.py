@@ -505,3 +505,50 @@ def test_the_generator_is_asked_until_the_load_is_met(
     assert found[["job_id", "submit_s", "num_gpus"]].to_numpy().tolist() == [["0", 0.5 * DAY_S, 16]]
     with pytest.raises(ValueError, match=r"offer 0\.25 to 2x8 at most"):
         draw(replace(long, max_duration=0.5 * DAY_S), Window("train", 0))
+
+
+@pytest.mark.parametrize(("last_days", "then"), [(0.5, 17_600), (1.9, 4_800), (2.0, None)])
+def test_jobs_that_end_too_early_are_made_again(
+    last_days: float, then: int | None, steady: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenth more than a proportional number for two days, and a fifth more at least: 4,000 x 1.1 x 4, or x 1.2."""
+    calls = []
+
+    def generated(name: str, *, seed: int, jobs: int, scale: float) -> pd.DataFrame:
+        calls.append(jobs)
+        last = last_days if len(calls) == 1 else 2.0
+        return jobs_of((0.5 * DAY_S, 16, DAY_S), (last * DAY_S, 16, DAY_S))
+
+    monkeypatch.setattr("gpu_cluster_gym.workloads._workload.load", generated)
+    monkeypatch.setattr("gpu_cluster_gym.traces.rates", lambda name: None)
+    draw(replace(steady, steady_load=0.5, max_duration=None), Window("train", 0))
+    assert calls == ([4_000] if then is None else [4_000, then])
+
+
+@pytest.mark.parametrize(("run_days", "grows"), [(1.0, True), (2.0, False)])
+def test_a_generator_is_scaled_to_the_load(
+    run_days: float, grows: bool, steady: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ten jobs an hour hold 8 GPUs: for 1.5 times a load of 1 on 16, it is scaled by 3, to 1,440 jobs in 48 h.
+
+    A tenth more, and one, are 1,585; while they offer too little work, a fifth more is made each time.
+    """
+    calls = []
+
+    def generated(name: str, *, seed: int, jobs: int, scale: float) -> pd.DataFrame:
+        calls.append((jobs, scale))
+        return jobs_of((0.9 * DAY_S, 16, run_days * DAY_S), (2 * DAY_S, 16, DAY_S))
+
+    rates = SimpleNamespace(gpus_held=8.0, jobs_per_hour=10.0)
+    monkeypatch.setattr("gpu_cluster_gym.workloads._workload.load", generated)
+    monkeypatch.setattr("gpu_cluster_gym.traces.rates", lambda name: rates)
+    monkeypatch.setattr("gpu_cluster_gym.workloads._steady.MAX_DRAWS", 3)
+    scenario = replace(steady, max_duration=None)
+    if not grows:
+        draw(scenario, Window("train", 0))
+        assert calls == [(1585, 3.0)]
+        return
+    with pytest.raises(ValueError, match=r"offer 0\.5 to 2x8 at most"):
+        draw(scenario, Window("train", 0))
+    assert [jobs for jobs, _ in calls] == [1585, 1902, 2282]
+    assert [scale for _, scale in calls] == pytest.approx([3.0, 3.6, 4.32])
