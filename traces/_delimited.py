@@ -170,7 +170,7 @@ def _first_row(data: bytes, file: File, delimiter: str) -> tuple[list[str], int]
         return _blank_start(data, file)
     try:
         (row,) = csv.reader([line], delimiter=delimiter, strict=True)
-    except (csv.Error, ValueError) as error:
+    except csv.Error as error:
         raise TraceError(file, 1, None, str(error), "a header") from None
     if len(row) > MAX_FIELDS:
         raise TraceError(file, 1, None, f"{len(row):,} columns", f"at most {MAX_FIELDS:,}")
