@@ -496,6 +496,13 @@ def test_a_header_has_at_most_a_hundred_thousand_columns() -> None:
         headings(100_001)
 
 
+def test_a_header_of_four_mebibytes_is_read_to_its_end(tmp_path: Path) -> None:
+    names = [f"{k:045}" for k in range((4 << 20) // 46)]
+    (file := tmp_path / "log.csv").write_text(",".join(names) + "\n")
+    assert file.stat().st_size > (4 << 20) - 46
+    assert _delimited.header_of(file)[-1] == names[-1]
+
+
 def test_the_first_delimiter_of_the_header_counts() -> None:
     for line, expected in (("a;b,c", ","), ("a;b|c", ";"), ("a\tb;c", "\t"), ("a|b", "|"), ("a", ",")):
         assert _delimited.delimiter_of(Head("log", f"{line}\n")) == expected
