@@ -12,4 +12,56 @@ class Equivalent(NamedTuple):
     reason: str
 
 
-EQUIVALENT: tuple[Equivalent, ...] = ()
+CHOICE = "a limit or number of our choice, of which no result depends on the last digit"
+EQUIVALENT = (
+    Equivalent("evaluation/comparison.py", "RESAMPLES = 9_999", "RESAMPLES = 10000", CHOICE),
+    Equivalent(
+        "evaluation/verdict.py",
+        "last = max(np.ceil(round(passed.max(), 6)) - 1, 0)",
+        "last = max(np.ceil(round(passed.max(), 6)) - 1, 1)",
+        "a log has at least ten blocks, or one time of submission, whose block is 0 either way",
+    ),
+    Equivalent(
+        "traces/slurm.py",
+        "groups = frame[several].groupby(keys, sort=False)",
+        "groups = frame[several].groupby(keys, sort=True)",
+        "each group is merged by itself, in any order of groups",
+    ),
+    Equivalent(
+        "traces/slurm.py",
+        "if len(rows) > len(log):",
+        "if len(rows) is not len(log):",
+        "there are as many rows or more; with as many, keeping all of them changes nothing",
+    ),
+    Equivalent(
+        "traces/_delimited.py",
+        'first_line = data.count(b"\\n", 0, begin) + 1',
+        'first_line = data.count(b"\\n", 1, begin) + 1',
+        "the first byte is no end of a line, which is refused before",
+    ),
+    Equivalent("workloads/_steady.py", "MAX_DRAWS = 200", "MAX_DRAWS = 199", CHOICE),
+    Equivalent(
+        "workloads/_steady.py",
+        'while (last := float(table["submit_s"].iloc[-1])) < end_s:',
+        'while (last := float(table["submit_s"].iloc[- 2])) < end_s:',
+        "more jobs are generated than needed, and cut at the end",
+    ),
+    Equivalent(
+        "workloads/_steady.py",
+        "if rates and offered < scenario.steady_load:",
+        "if rates and offered <= scenario.steady_load:",
+        "with exactly the stated load the draw is taken, and no other one follows",
+    ),
+    Equivalent(
+        "workloads/_steady.py",
+        "order = rng.permutation(batch.max() + 1)",
+        "order = rng.permutation(batch.max() + 2)",
+        "a batch without jobs in a random order of batches: another draw of the same distribution",
+    ),
+    Equivalent(
+        "workloads/_steady.py",
+        "stretch = stretch_of(workloads[0].scenario)",
+        "stretch = stretch_of(workloads[ -1].scenario)",
+        "all windows of a heading have one scenario",
+    ),
+)
