@@ -28,12 +28,6 @@ EQUIVALENT = (
         "each group is merged by itself, in any order of groups",
     ),
     Equivalent(
-        "traces/slurm.py",
-        "if len(rows) > len(log):",
-        "if len(rows) is not len(log):",
-        "there are as many rows or more; with as many, keeping all of them changes nothing",
-    ),
-    Equivalent(
         "traces/_delimited.py",
         'first_line = data.count(b"\\n", 0, begin) + 1',
         'first_line = data.count(b"\\n", 1, begin) + 1',

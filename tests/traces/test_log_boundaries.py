@@ -191,6 +191,38 @@ def test_an_array_of_too_many_tasks_is_refused(tmp_path: Path) -> None:
     assert (caught.value.line, caught.value.column) == (2, "JobID")
 
 
+def pending(number: str) -> str:
+    return job(State="PENDING", Start="Unknown", End="Unknown").replace("101", number, 1)
+
+
+def snapshot_of(folder: Path, *jobs: str) -> traces.Snapshot:
+    (file := folder / "sacct.txt").write_text("\n".join([SLURM_HEADER, *jobs, ""]))
+    return traces.snapshot(file)
+
+
+def test_the_one_task_left_of_an_array_is_a_job_of_its_own_name(tmp_path: Path) -> None:
+    """Its first attempt, which ended on a node that failed, is the same job."""
+    failed = job(State="NODE_FAIL").replace("101", "101_3", 1)
+    found = snapshot_of(tmp_path, failed, pending("101_[3]"))
+    assert found.queued["job_id"].tolist() == ["101_3"]
+    assert found.history.empty
+    assert not any("tasks of arrays" in note for note in found.notes)
+
+
+def test_further_tasks_of_a_pending_array_are_counted(tmp_path: Path) -> None:
+    found = snapshot_of(tmp_path, job(), pending("102_[3-5]"), pending("103_[1,9]"))
+    assert found.queued["job_id"].tolist() == ["102_3", "102_4", "102_5", "103_1", "103_9"]
+    what = "tasks of arrays that are still pending, further ones of a line: 3"
+    assert what in found.notes
+
+
+def test_a_running_job_without_a_run_time_is_unfinished(tmp_path: Path) -> None:
+    running = job(102, State="RUNNING", End="Unknown", ElapsedRaw="0")
+    table = sacct(tmp_path, job(), running)
+    assert table["job_id"].tolist() == ["101"]
+    assert count(table, "unfinished when the log was taken") == 1
+
+
 @pytest.mark.parametrize(("eligible", "arrival_s"), [("01:09:59", 599), ("01:10:00", 600), ("01:10:01", 0)])
 def test_eligibility_after_the_start_is_no_arrival(tmp_path: Path, eligible: str, arrival_s: float) -> None:
     """The second job is submitted with the first at 01:00 and starts at 01:10."""
