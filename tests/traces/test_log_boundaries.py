@@ -149,7 +149,7 @@ def test_a_duration_is_the_sum_of_its_parts(text: str, expected: float) -> None:
     assert spans([text], [1], "ran", "log").tolist() == [expected]
 
 
-@pytest.mark.parametrize("text", ["59:60", "01:60:00", "1-24:00:00", "-1", ""])
+@pytest.mark.parametrize("text", ["59:60", "01:60:00", "1-24:00:00", "1-24", "1-23:60", "-1", ""])
 def test_a_duration_whose_parts_are_too_large_is_refused(text: str) -> None:
     with pytest.raises(traces.TraceError, match="a duration like") as caught:
         spans(["5", text], [3, 4], "ran", "log")
