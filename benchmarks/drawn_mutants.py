@@ -62,7 +62,10 @@ def places(source: str) -> dict[tuple[Any, Any], list[tuple[Any, int]]]:
 
 
 def without_effect(node: Any) -> bool:
-    """Return whether a node of a syntax tree is part of an annotation, an assertion, or the text of an error."""
+    """Return whether a node of a syntax tree is part of an annotation, an assertion, or the text of an error.
+
+    So is a mark between parameters, such as `*`, which is no operator.
+    """
     text = False
     while (parent := node.parent) is not None:
         text |= node.type == "fstring"
@@ -71,6 +74,7 @@ def without_effect(node: Any) -> bool:
             node.type in ("tfpdef", "assert_stmt")
             or (parent.type in ("annassign", "funcdef") and before in (":", "->") and node.type != "suite")
             or (node.type == "raise_stmt" and text)
+            or (parent.type == "parameters" and node.type == "operator")
             or (node.type == "if_stmt" and node.children[1].get_code().strip() == "TYPE_CHECKING")
         ):
             return True
@@ -107,12 +111,13 @@ def is_valid(source: str) -> bool:
 
 
 def changed(sound: str, faulty: str) -> tuple[str, str]:
-    """Return the lines that differ, without indentation: those of the sound source, and those of the faulty one."""
+    """Return the lines that differ, of both sources, without indentation and blank lines."""
     old, new = sound.splitlines(), faulty.splitlines()
     first = next(n for n, (one, other) in enumerate(zip_longest(old, new)) if one != other)
     last = next(n for n, (one, other) in enumerate(zip_longest(reversed(old), reversed(new))) if one != other)
     old, new = old[first : len(old) - last], new[first : len(new) - last]
-    return " ".join(line.strip() for line in old), " ".join(line.strip() for line in new)
+    before, after = (" ".join(filter(None, map(str.strip, lines))) for lines in (old, new))
+    return before, after
 
 
 def drawn(seed: int, count: int, only: str = "") -> list[Mutant]:

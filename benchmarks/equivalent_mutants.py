@@ -16,6 +16,30 @@ CHOICE = "a limit or number of our choice, of which no result depends on the las
 EQUIVALENT = (
     Equivalent("evaluation/comparison.py", "RESAMPLES = 9_999", "RESAMPLES = 10000", CHOICE),
     Equivalent(
+        "evaluation/comparison.py",
+        "@lru_cache(maxsize=4)",
+        "",
+        "the cache saves time, and what it keeps follows from the arguments",
+    ),
+    Equivalent(
+        "evaluation/comparison.py",
+        "return compare(agents[0], references[0], seed=seed)",
+        "return compare(agents[0], references[ -1], seed=seed)",
+        "there are as many references as agents: one",
+    ),
+    Equivalent(
+        "evaluation/metrics.py",
+        "@dataclass(frozen=True)",
+        "@dataclass(frozen=False)",
+        "a guard against writing, which type checkers see too",
+    ),
+    Equivalent(
+        "evaluation/verdict.py",
+        "varied = order.std() > 0 and our_order.std() > 0",
+        "varied = order.std() != 0 and our_order.std() > 0",
+        "a standard deviation is never negative",
+    ),
+    Equivalent(
         "evaluation/verdict.py",
         "last = max(np.ceil(round(passed.max(), 6)) - 1, 0)",
         "last = max(np.ceil(round(passed.max(), 6)) - 1, 1)",
@@ -33,6 +57,7 @@ EQUIVALENT = (
         'first_line = data.count(b"\\n", 1, begin) + 1',
         "the first byte is no end of a line, which is refused before",
     ),
+    Equivalent("workloads/_steady.py", "MAX_CHOICES = 200", "MAX_CHOICES = 199", CHOICE),
     Equivalent("workloads/_steady.py", "MAX_DRAWS = 200", "MAX_DRAWS = 199", CHOICE),
     Equivalent(
         "workloads/_steady.py",

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from gpu_cluster_gym.evaluation import verdict
-from gpu_cluster_gym.evaluation.verdict import DAY, Calibration
+from gpu_cluster_gym.evaluation.verdict import Calibration
 
 HOUR = 3600.0
+DAY = 24 * HOUR
 
 
 def work(waits_s: Any = 2.0, *, count: int = 50, gpus: int = 100, **fields: Any) -> Any:

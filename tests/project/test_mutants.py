@@ -46,12 +46,12 @@ def test_an_equivalent_mutant_is_known_wherever_its_line_has_moved() -> None:
 
 def test_the_changed_lines_are_those_that_differ() -> None:
     assert changed("a\n  b\nc\n", "a\n  d\nc\n") == ("b", "d")
-    assert changed("a\n@b\nc\n", "a\nc\n") == ("@b", "")
+    assert changed("a\n\n@b\nc\n", "a\nc\n") == ("@b", "")
 
 
 def test_annotations_assertions_and_texts_of_errors_are_not_mutated() -> None:
     source = (
-        "def f(a: int | None = 1, *b: str | int) -> int | str:\n"
+        "def f(a: int | None = 1, *, b: str | int) -> int | str:\n"
         "    c: int | None = 2\n"
         "    assert a is not None or 3\n"
         "    if a > 4:\n"
@@ -60,7 +60,7 @@ def test_annotations_assertions_and_texts_of_errors_are_not_mutated() -> None:
     )
     leaf, mutated = parso.parse(source).get_first_leaf(), []
     while leaf := leaf.get_next_leaf():
-        if (leaf.type == "number" or leaf.value in ("|", "+", ">")) and not without_effect(leaf):
+        if (leaf.type == "number" or leaf.value in ("|", "+", ">", "*")) and not without_effect(leaf):
             mutated.append(leaf.value)
     assert mutated == ["1", "2", ">", "4", "6", "7"]
 

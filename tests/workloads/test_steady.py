@@ -529,9 +529,9 @@ def test_jobs_that_end_too_early_are_made_again(
 def test_a_generator_is_scaled_to_the_load(
     run_days: float, grows: bool, steady: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its ten jobs an hour hold 8 GPUs: for 1.5 times a load of 1 on 16, it is scaled by 3, to 1,440 jobs in 48 h.
+    """Its 1,000 jobs an hour hold 8 GPUs: for 1.5 times a load of 1 on 16, it is scaled by 3, to 144,000 in 48 h.
 
-    A tenth more, and one, are 1,585; while they offer too little work, a fifth more is made each time.
+    A tenth more, and one, are 158,401; while they offer too little work, a fifth more is made each time.
     """
     calls = []
 
@@ -539,16 +539,16 @@ def test_a_generator_is_scaled_to_the_load(
         calls.append((jobs, scale))
         return jobs_of((0.9 * DAY_S, 16, run_days * DAY_S), (2 * DAY_S, 16, DAY_S))
 
-    rates = SimpleNamespace(gpus_held=8.0, jobs_per_hour=10.0)
+    rates = SimpleNamespace(gpus_held=8.0, jobs_per_hour=1000.0)
     monkeypatch.setattr("gpu_cluster_gym.workloads._workload.load", generated)
     monkeypatch.setattr("gpu_cluster_gym.traces.rates", lambda name: rates)
     monkeypatch.setattr("gpu_cluster_gym.workloads._steady.MAX_DRAWS", 3)
     scenario = replace(steady, max_duration=None)
     if not grows:
         draw(scenario, Window("train", 0))
-        assert calls == [(1585, 3.0)]
+        assert calls == [(158_401, 3.0)]
         return
     with pytest.raises(ValueError, match=r"offer 0\.5 to 2x8 at most"):
         draw(scenario, Window("train", 0))
-    assert [jobs for jobs, _ in calls] == [1585, 1902, 2282]
+    assert [jobs for jobs, _ in calls] == [158_401, 190_081, 228_097]
     assert [scale for _, scale in calls] == pytest.approx([3.0, 3.6, 4.32])
