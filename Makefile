@@ -31,7 +31,7 @@ own := --no-compile --no-deps --no-build-isolation --editable .
 # Keep bytecode, whatever the shell sets: otherwise each process would compile all sources.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test nightly docs lint format constraints lock sbom licences clean
+.PHONY: train test nightly docs lint format constraints lock sbom licences tools clean
 
 train: $(installed)
 	$(python) train_agent.py --trace $(TRACE)
@@ -39,11 +39,12 @@ train: $(installed)
 test: $(installed)
 	$(python) -m pytest --numprocesses auto
 
-nightly: $(installed)
+nightly: $(installed) $(tools)
 	$(python) -m pytest --numprocesses auto -m slow
 	$(python) -m benchmarks.per_window
 	$(python) -m benchmarks.frozen_runs
 	$(python) -m benchmarks.mutants
+	.venv/tools/bin/python -m benchmarks.drawn_mutants
 	$(python) -m benchmarks.trust
 	$(python) -m benchmarks.bad_logs
 
@@ -86,6 +87,8 @@ else
 endif
 	@$(bytecode)
 	@touch $@
+
+tools: $(tools)
 
 $(tools): requirements/tools.txt
 	@$(PYTHON) -m venv $(@D)

@@ -90,9 +90,7 @@ class TimedPPO(TwoPhases):
     policy: ScoringPolicy
     counters = ("rollouts",)
 
-    def __init__(
-        self, *args: Any, critic_first: int = 0, without_arrivals: bool = True, **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, critic_first: int, without_arrivals: bool, **kwargs: Any) -> None:
         """Take the arguments of PPO, and the further ones of the class."""
         self.critic_first, self.without_arrivals, self.rollouts = critic_first, without_arrivals, 0
         super().__init__(*args, **kwargs)

@@ -373,7 +373,7 @@ MUTANTS = (
     ),
     *in_file(
         "agents/timed_ppo.py",
-        "agents/test_learning",
+        "agents/test_timed_ppo",
         (
             "elapsed time one step late",
             "elapsed_s[self.rollout_buffer.pos]",

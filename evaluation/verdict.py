@@ -260,8 +260,6 @@ def sentence(
     error = f"the simulator's own error on this log is {_percent(calibration.error)}"
     if calibration.error > MAX_ERROR:
         return f"{too_far(name, calibration)}."
-    if calibration.simulated_s <= 0:
-        return f"No verdict on {name}: nobody waits under {calibration.name}."
     if (pauses := int(policy["preemptions"].sum())) and "preemption" not in parts:
         return (
             f"No verdict on {name}: it paused jobs {pauses:,} times, which costs nothing here since the log does not "

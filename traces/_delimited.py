@@ -22,6 +22,7 @@ from gpu_cluster_gym.traces._table import TraceError, parse_numbers, quote, read
 from gpu_cluster_gym.traces._times import Times
 
 ROWS_AT_ONCE = 131_072
+BYTES_AT_ONCE = 2**24
 HEAD_BYTES = 65_536
 DELIMITERS = (",", "\t", ";", "|")
 PARQUET = b"PAR1"
@@ -169,7 +170,7 @@ def _first_row(data: bytes, file: File, delimiter: str) -> tuple[list[str], int]
         return _blank_start(data, file)
     try:
         (row,) = csv.reader([line], delimiter=delimiter, strict=True)
-    except (csv.Error, ValueError) as error:
+    except csv.Error as error:
         raise TraceError(file, 1, None, str(error), "a header") from None
     if len(row) > MAX_FIELDS:
         raise TraceError(file, 1, None, f"{len(row):,} columns", f"at most {MAX_FIELDS:,}")
@@ -205,10 +206,9 @@ def _is_plain(body: bytes, delimiter: str, width: int) -> bool:
     num_lines = body.count(b"\n") + 1
     if body.count(delimiter.encode()) != num_lines * (width - 1):
         return False
-    step, at = 2**24, 0  # bytes at once
-    left = 0
+    at = left = 0
     while at < len(body):
-        end = body.find(b"\n", at + step)
+        end = body.find(b"\n", at + BYTES_AT_ONCE)
         end = len(body) if end < 0 else end + 1
         here = np.frombuffer(body, np.uint8, end - at, at)
         if (np.diff(np.flatnonzero(here == ord("\n")), prepend=-1, append=len(here)) > MAX_LINE).any():

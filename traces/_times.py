@@ -183,6 +183,8 @@ def _span(text: str) -> float:
         return float(text)
     if match := _DAYS_ONLY.fullmatch(text):
         days, hours, minutes = (float(each or 0) for each in match.groups())
+        if minutes >= 60 or hours >= 24:
+            return np.nan
         return 86_400 * days + 3600 * hours + 60 * minutes
     if not (match := _SPAN.fullmatch(text)):
         return np.nan

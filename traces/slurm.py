@@ -157,10 +157,9 @@ def _expand_arrays(log: Log) -> None:
             raise TraceError(log.file, int(log.line[row]), "JobID", quote(name), expected)
         rows += [row] * len(tasks)
         ids += [f"{array}_{task}" if bracket else name for task in tasks]
-    if len(rows) > len(log):
-        log.count(len(rows) - len(log), "tasks of arrays that are still pending, further ones of a line")
-        log.keep(np.array(rows))
-        log["JobID"] = np.array(ids, object)
+    log.count(len(rows) - len(log), "tasks of arrays that are still pending, further ones of a line")
+    log.keep(np.array(rows, np.int64))
+    log["JobID"] = np.array(ids, object)
 
 
 def array_tasks(text: str) -> list[str]:

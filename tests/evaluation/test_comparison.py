@@ -1,13 +1,21 @@
 """Comparisons are paired by window, have intervals, and refuse summaries of different windows."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
 
-from gpu_cluster_gym.evaluation.comparison import RESAMPLES, compare, compare_agents, two_level
+from gpu_cluster_gym.evaluation.comparison import (
+    RESAMPLES,
+    compare,
+    compare_agents,
+    compare_metric,
+    estimate,
+    two_level,
+)
 
 
 def summary(*jcts: float, seed: int = 0) -> pd.DataFrame:
@@ -82,6 +90,32 @@ def test_another_metric_can_be_compared() -> None:
     assert compare(policy, reference, number="mean_wait_s").ratio == 0.25
 
 
+def test_a_metric_that_is_0_in_the_reference_has_no_ratio() -> None:
+    """A policy may have a 0 itself: its ratio is 0 there."""
+    some, none = summary(1, 1).assign(mean_wait_s=[10.0, 40.0]), summary(1, 1).assign(mean_wait_s=[0.0, 40.0])
+    assert compare_metric(some, none, "mean_wait_s") is None
+    found = compare_metric(none, some, "mean_wait_s")
+    assert found is not None
+    assert (found.ratio, found.wins) == (0.5, 1)
+
+
+@pytest.mark.parametrize(("more", "rest"), [(5, ""), (7, " and 2 more")])
+def test_the_first_five_unequal_windows_are_named(more: int, rest: str) -> None:
+    """Windows 1 and 2 are in both summaries."""
+    with pytest.raises(ValueError, match="different windows") as caught:
+        compare(summary(1, 2), summary(*range(1, more + 3)))
+    named = ", ".join(f"({window}, 0)" for window in (3, 4, 5, 6, 7))
+    assert str(caught.value).endswith(f"in one only: {named}{rest}")
+
+
+def test_one_value_has_a_mean_and_no_interval() -> None:
+    one, many = estimate([3.0]), estimate([1.0, 3.0])
+    assert one.mean == 3
+    assert math.isnan(one.low)
+    assert math.isnan(one.high)
+    assert many == (2, 1, 3)  # a quarter of all resamples are 1, 1 and a quarter 3, 3
+
+
 def test_different_seeds_widen_the_interval() -> None:
     windows = np.linspace(0.9, 1.1, 40)
     alike, unlike = (windows + np.array(offsets)[:, np.newaxis] for offsets in ([0, 0, 0], [-0.2, 0, 0.2]))
@@ -113,7 +147,7 @@ def test_one_seed_or_one_window_has_no_interval(shape: tuple[int, int]) -> None:
     assert math.isnan(result.low)
 
 
-@pytest.mark.parametrize("ratios", [[1.0, 2.0], [[1.0, math.nan]], [[]]])
-def test_ratios_must_be_a_complete_table(ratios: list[list[float]]) -> None:
+@pytest.mark.parametrize("ratios", [[1.0, 2.0], [[1.0, math.nan]], [[]], [[[1.0, 2.0], [2.0, 1.0]]]])
+def test_ratios_must_be_a_complete_table(ratios: list[Any]) -> None:
     with pytest.raises(ValueError, match="shape"):
         two_level(ratios)

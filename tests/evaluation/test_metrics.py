@@ -7,7 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpu_cluster_gym.evaluation.metrics import METRICS, equal_share_jct_s, pool, summarise
+from gpu_cluster_gym.evaluation.metrics import (
+    METRICS,
+    equal_share_jct_s,
+    in_table,
+    late_work,
+    pool,
+    summarise,
+    top_share,
+)
 from gpu_cluster_gym.simulator.results import COLUMNS, table
 
 
@@ -222,3 +230,151 @@ def test_a_summary_of_no_finished_job_has_no_mean() -> None:
     assert row["unfinished"] == 3
     assert math.isnan(row["mean_jct_s"])
     assert math.isnan(row["top5_duration_share"])
+
+
+# Resources, deadlines and restarts
+
+
+def resources(**changed: Any) -> pd.Series:
+    """Return the summary of the three jobs of `episode` with resources: c is a CPU job, and a has no deadline."""
+    more = {
+        "num_gpus": [1, 2, 0],
+        "kind": ["gpu", "gpu", "cpu"],
+        "busy_s": [900.0, 100.0, 0.0],
+        "core_s": [3600.0, 1800.0, 5400.0],
+        "shared_s": [360.0, 180.0, 0.0],
+        "resizes": [1, 0, 2],
+        "failures": [0, 3, 0],
+        "deadline_s": [0.0, 1500.0, 1900.0],
+    }
+    return summarise(table(**episode(**(more | changed))), gpus=2, cores=12).iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("mean_idle_s", (950 + 1590 + 50) / 3),
+        ("gpu_busy_share", (900 + 2 * 100) / (2 * 100)),  # submissions from 0 to 100 s
+        ("cpu_utilisation", 10_800 / (12 * 1800)),
+        ("mean_cpu_wait_s", 1590),
+        ("mean_gpu_wait_s", 950 / 2),
+        ("shared_gpu_hours", (360 + 2 * 180) / 3600),
+        ("lost_gpu_hours", 2 * 100 / 3600),
+        ("resizes", 3),
+        ("failures", 3),
+        ("deadline_miss_share", 1 / 2),
+        ("mean_tardiness_s", 50 / 2),  # b ends 50 s late, c 100 s early
+    ],
+)
+def test_a_metric_of_resources_computed_by_hand(name: str, expected: float) -> None:
+    assert resources()[name] == pytest.approx(expected)
+
+
+def test_a_deadline_that_is_met_to_the_second_is_met() -> None:
+    row = resources(deadline_s=[1000.0, 1550.0, 1799.0])
+    assert row["deadline_miss_share"] == pytest.approx(1 / 3)
+    assert row["mean_tardiness_s"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("changed", "lacking"),
+    [
+        ({"deadline_s": [0.0] * 3}, {"deadline_miss_share", "mean_tardiness_s"}),
+        ({"busy_s": [math.nan] * 3}, {"gpu_busy_share"}),
+        ({"core_s": [math.nan] * 3}, {"cpu_utilisation"}),
+        ({"kind": ["gpu"] * 3, "num_gpus": [1, 2, 1]}, {"mean_cpu_wait_s"}),
+        (
+            {"kind": ["cpu"] * 3, "num_gpus": [0, 0, 0]},
+            {"mean_gpu_wait_s", "max_finish_time_fairness", "unfair_share"},
+        ),
+    ],
+)
+def test_what_is_undefined_in_all_windows_has_no_column(changed: dict[str, Any], lacking: set[str]) -> None:
+    assert set(resources().index) - set(resources(**changed).index) == lacking
+
+
+def test_an_owner_without_a_job_that_finished_gives_no_column() -> None:
+    owners = pd.DataFrame({"job_id": ["a", "b", "c"], **dict.fromkeys(("user", "vc", "tenant"), math.nan)})
+    row = summarise(table(**episode()), gpus=2, owners=owners).iloc[0]
+    assert {"user_fairness", "vc_fairness", "tenant_fairness"}.isdisjoint(row.index)
+
+
+def test_jobs_submitted_at_once_have_no_busy_share() -> None:
+    at_once = episode(submit_s=[0.0] * 3, wait_s=[0.0, 1050.0, 1590.0], busy_s=[900.0, 100.0, 0.0])
+    assert "gpu_busy_share" not in summarise(table(**at_once), gpus=2)
+
+
+def test_an_unfinished_job_counts_where_the_window_was_cut() -> None:
+    """The one unfinished job, c, has a deadline at 9 s, but its lateness is unknown; b met its own."""
+    cut = cut_episode().assign(deadline_s=[0.0, 1550.0, 9.0])
+    row = summarise(cut, gpus=2, allow_unfinished=True).iloc[0]
+    assert row["deadline_miss_share"] == 0
+    assert row["max_wait_s"] == 950
+    assert row["jct_over_run_time"] == pytest.approx(2450 / 1400)
+
+
+def test_the_longest_twentieth_of_jobs_is_rounded_up() -> None:
+    """Of 20 jobs it is one, of 21 two."""
+    durations = pd.Series(range(1, 22), dtype=float)
+    assert top_share(durations[:20]) == pytest.approx(20 / 210)
+    assert top_share(durations) == pytest.approx((21 + 20) / 231)
+
+
+def test_late_work_is_what_runs_after_the_last_arrival() -> None:
+    """After 1200 s b has 350 s on two GPUs, and c at most its 160 s of running, of 1000 + 800 + 160 GPU-seconds."""
+    share, jobs = late_work(table(**episode()), 1200.0)
+    assert share == pytest.approx((2 * 350 + 160) / 1960)
+    assert jobs == 2
+    assert late_work(table(**episode()), 1800.0) == (0.0, 0)
+
+
+# The columns of the table
+
+USUAL = ["mean_jct_s", "mean_wait_s", "max_wait_s", "mean_slowdown"]
+"""Columns of every table."""
+
+
+def shown(wide: bool, **numbers: float) -> list[str]:
+    """Return the columns of a table of one window with these metrics, and 1 for those that are always known."""
+    known = {name: 1.0 for name, metric in METRICS.items() if not metric.may_lack and not metric.shown_with}
+    return [name for name, _ in in_table({"fifo": pd.DataFrame([known | numbers])}, wide=wide)]
+
+
+def test_the_narrow_table_has_times_and_what_the_workload_adds() -> None:
+    assert shown(wide=False) == USUAL
+    assert shown(wide=False, deadline_miss_share=0.0, shared_gpu_hours=1.0) == [*USUAL, "deadline_miss_share"]
+
+
+def test_the_wide_table_shows_what_is_known_and_counts_that_are_not_0() -> None:
+    always = [
+        "mean_jct_s",
+        "p95_jct_s",
+        "p99_jct_s",
+        "mean_wait_s",
+        "max_wait_s",
+        "mean_slowdown",
+        "p99_slowdown",
+    ]
+    always += ["preemptions", "gpu_goodput_share"]
+    assert shown(wide=True) == always
+    for numbers, more in (
+        (
+            {"max_finish_time_fairness": 0.0, "unfair_share": 0.0},
+            {"max_finish_time_fairness", "unfair_share"},
+        ),
+        ({"mean_cpu_wait_s": 0.0, "gpu_busy_share": 1.0}, {"mean_cpu_wait_s", "gpu_busy_share"}),
+        ({"shared_gpu_hours": 0.0, "oom_restarts": 1.0}, set()),
+        ({"shared_gpu_hours": 1.0, "oom_restarts": 0.0}, {"shared_gpu_hours", "oom_restarts"}),
+        ({"resizes": 0.0, "failures": 1.0}, {"failures"}),
+        ({"resizes": 1.0, "failures": 0.0}, {"resizes"}),
+        ({"deadline_miss_share": 0.0, "mean_tardiness_s": 0.0}, {"deadline_miss_share", "mean_tardiness_s"}),
+        ({"user_fairness": 1.0, "vc_fairness": 1.0}, {"user_fairness", "vc_fairness"}),
+        ({"tenant_fairness": 0.0}, {"tenant_fairness"}),
+    ):
+        assert set(shown(wide=True, **numbers)) - set(always) == more
+
+
+def test_shares_in_which_a_gpu_counts_once_per_job_are_marked() -> None:
+    """Jobs on one GPU add up in GPU-seconds, but not in core-seconds."""
+    summed = {name for name, metric in METRICS.items() if metric.summed}
+    assert summed == {"gpu_goodput_share", "gpu_allocated_share", "gpu_busy_share"}

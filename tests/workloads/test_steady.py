@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,23 @@ from gpu_cluster_gym.workloads import (
     parts_in_words,
     windows,
 )
-from gpu_cluster_gym.workloads._steady import BEFORE, DAY_S, batches, load_of, stretch_of, thinned
+from gpu_cluster_gym.workloads._scenario import Window
+from gpu_cluster_gym.workloads._steady import (
+    BEFORE,
+    DAY_S,
+    _rows,
+    batches,
+    counted,
+    cut,
+    draw,
+    load_of,
+    offered,
+    offered_in_words,
+    peak_load,
+    stretch_of,
+    thinned,
+    with_the_load,
+)
 from tests.cases import tiny
 
 FIFO = Ranking("submit")
@@ -346,3 +363,194 @@ def test_what_contradicts_steady_windows_is_refused(fields: dict[str, Any], word
 def test_a_full_trace_has_no_steady_load() -> None:
     with pytest.raises(ValueError, match="not both"):
         full_trace(replace(named("philly"), full_trace=True))
+
+
+# Loads, batches and phrases by hand.
+
+
+def jobs_of(*cells: tuple[float, int, float], **columns: Any) -> pd.DataFrame:
+    """Return a table of jobs: submission, GPUs and run time of each."""
+    table = pd.DataFrame(cells, columns=["submit_s", "num_gpus", "duration_s"])
+    return table.assign(job_id=table.index.astype(str), **columns)
+
+
+def test_the_load_is_gpu_time_over_capacity() -> None:
+    """100 s on 1 GPU and 300 s on 2, on 4 GPUs for 50 s; of run times up to 200 s it is 500 GPU-seconds."""
+    table = jobs_of((0, 1, 100), (9, 2, 300))
+    assert load_of(table, 4, 50.0) == pytest.approx(700 / 200)
+    assert load_of(table, 4, 50.0, 200.0) == pytest.approx(500 / 200)
+
+
+def test_the_peak_is_the_work_of_the_busiest_hour() -> None:
+    """The second hour has 100 + 2 x 400 GPU-seconds, run times being at most 400 s; the hour ends before 7,200 s."""
+    table = jobs_of((0, 1, 300), (3600, 1, 100), (7199, 2, 500), (7200, 1, 200))
+    assert peak_load(table, 4, 400.0) == pytest.approx(900 / (4 * 3600))
+
+
+def test_jobs_count_from_the_begin_of_the_middle_to_its_end(steady: Scenario) -> None:
+    half = 0.5 * DAY_S
+    times = np.array([half - 1, half, DAY_S - 1, DAY_S])
+    assert stretch_of(steady) == (half, DAY_S, 2 * DAY_S)
+    assert counted(steady, times).tolist() == [False, True, True, False]
+
+
+def test_a_batch_ends_with_a_gap_of_more_than_a_minute_or_another_virtual_cluster() -> None:
+    """In any order; without virtual clusters all jobs are of one."""
+    table = jobs_of(*((at, 1, 1.0) for at in (200.0, 0.0, 60.0, 120.5, 61.0)))
+    assert batches(table).tolist() == [1, 0, 0, 0, 0]
+    table.loc[3, "submit_s"] = 121.5
+    assert batches(table).tolist() == [2, 0, 0, 1, 0]
+    own = table.assign(vc=["b", "b", "a", "a", "b"])
+    # a: 60 and 121.5, a gap of 61.5 s; b: 0 and 61, then 200.
+    assert batches(own).tolist() == [4, 2, 0, 1, 3]
+
+
+@pytest.mark.parametrize(("wanted", "kept"), [(0.098, None), (0.1, 1), (0.102, 1), (0.103, None), (0.2, 2)])
+def test_a_load_is_met_within_a_fiftieth(wanted: float, kept: int | None) -> None:
+    """Two batches of a load of 0.1 each: 0.098 is missed by more than a fiftieth of it, 0.102 by less."""
+    table = jobs_of((0.0, 1, 100.0), (500.0, 1, 100.0))
+    found = thinned(table, 1, 1000.0, wanted, np.random.default_rng(0))
+    assert (None if found is None else len(found)) == kept
+
+
+def test_a_thinned_table_keeps_its_notes_and_either_batch_may_go() -> None:
+    table = jobs_of((0.0, 1, 100.0), (500.0, 1, 100.0))
+    table.attrs = {"notes": ["a note"]}
+    seen = set()
+    for seed in range(20):
+        found = thinned(table, 1, 1000.0, 0.1, np.random.default_rng(seed))
+        assert found is not None
+        assert (found.index.tolist(), found.attrs) == ([0], table.attrs)
+        seen.add(found["submit_s"].item())
+    assert seen == {0.0, 500.0}
+
+
+def at_once(count: int) -> list[Any]:
+    """Return workloads of jobs that are all submitted at 5 s, in windows that are not steady."""
+    table = jobs_of((5.0, 1, 60.0), (5.0, 2, 60.0))
+    load = SimpleNamespace(table=table, cluster=SimpleNamespace(num_gpus=2), scenario=Scenario())
+    return [load] * count
+
+
+def test_jobs_that_come_at_once_offer_no_finite_load() -> None:
+    assert offered_in_words(at_once(1)) == "all jobs arrive at once"
+    assert offered_in_words(at_once(2)) == "all jobs of a window arrive at once"
+
+
+def test_the_load_of_other_windows_is_over_the_time_of_arrivals() -> None:
+    """A first submission at 1,000 s and a last at 3,000 s on 2 GPUs: 2,000 x 1 (or 5,000) + 500 x 2 GPU-seconds."""
+    (load,) = at_once(1)
+    load.table = jobs_of((1000.0, 1, 5000.0), (3000.0, 2, 500.0))
+    found = offered(load)
+    assert found == pytest.approx((3000 / 4000, 6000 / 4000, 3000 / 7200))
+    assert offered_in_words([load]) == "offered load 0.75 (uncapped 1.50, busiest hour 0.417)"
+    more = SimpleNamespace(**vars(load) | {"table": load.table.assign(duration_s=500.0)})
+    assert offered_in_words([load, more]) == (  # type: ignore[list-item]
+        "offered load 0.38 to 0.75 (uncapped 0.38 to 1.50, busiest hour 0.208 to 0.417)"
+    )
+
+
+def test_parts_in_words_have_the_range_of_jobs(steady: Scenario) -> None:
+    loads = [
+        SimpleNamespace(table=range(jobs), counted=np.arange(jobs) < scored, scenario=steady)
+        for jobs, scored in ((3_000, 1_200), (2_000, 1_100))
+    ]
+    assert parts_in_words(loads) == (  # type: ignore[arg-type]
+        "FIFO schedules the first 0.5 days; the 1,100 to 1,200 jobs of days 0.5 to 1 are scored; jobs arrive until "
+        "day 2 (2,000 to 3,000)"
+    )
+
+
+def test_a_window_of_a_log_has_its_jobs_that_fit_from_its_begin_on(steady: Scenario) -> None:
+    """Windows of two days on 16 GPUs: from 100 s on, and before 172,900 s."""
+    end_s = 100.0 + 2 * DAY_S
+    table = jobs_of((99.0, 1, 9), (100.0, 16, 9), (500.0, 17, 9), (end_s - 1, 1, 9), (end_s, 1, 9))
+    table.attrs = {"notes": ["a note"]}
+    rows = _rows(table, steady, 100.0)
+    assert (rows["job_id"].tolist(), rows["submit_s"].tolist()) == (["1", "3"], [0.0, 2 * DAY_S - 1])
+    assert (rows.index.tolist(), rows.attrs) == ([0, 1], table.attrs)
+
+
+@pytest.mark.parametrize(("load", "kept"), [(0.9, True), (0.89, False)])
+def test_a_window_may_offer_a_tenth_less_than_the_load(steady: Scenario, load: float, kept: bool) -> None:
+    """The first window offers a load of 1 and the second, from 2 days on, another; there is no third."""
+    length_s = 2 * DAY_S
+    table = jobs_of((0.0, 16, length_s), (length_s, 16, load * length_s + 1e-3))
+    begins = [0.0, length_s]
+    found, left = with_the_load(table, steady, begins)
+    assert list(left) == begins[: 1 + kept]
+    assert len(found.attrs.get("notes", [])) == (not kept)
+    day = Window("train", 1)
+    assert cut(table, steady, day, left[:1]) is None
+
+
+def test_the_generator_is_asked_until_the_load_is_met(
+    steady: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A generator of one job of a day on 16 GPUs per draw, from noon on: a load of a half, which is too little."""
+    calls = []
+
+    def generated(name: str, *, seed: int, jobs: int, scale: float) -> pd.DataFrame:
+        calls.append((jobs, scale))
+        return jobs_of(
+            (0.5 * DAY_S, 16, DAY_S), (2 * DAY_S, 16, DAY_S), (0.6 * DAY_S, 17, DAY_S)
+        ).sort_values("submit_s")
+
+    monkeypatch.setattr("gpu_cluster_gym.workloads._workload.load", generated)
+    monkeypatch.setattr("gpu_cluster_gym.traces.rates", lambda name: None)
+    monkeypatch.setattr("gpu_cluster_gym.workloads._steady.MAX_DRAWS", 3)
+    long = replace(steady, max_duration=2 * DAY_S)
+    with pytest.raises(ValueError, match=r"offer 0\.5 to 2x8 at most"):
+        draw(long, Window("train", 0))
+    assert calls == [(4000, 1.0)] * 3  # two thousand jobs a day, of two days
+    found = draw(replace(long, steady_load=0.5), Window("train", 0))
+    assert found[["job_id", "submit_s", "num_gpus"]].to_numpy().tolist() == [["0", 0.5 * DAY_S, 16]]
+    with pytest.raises(ValueError, match=r"offer 0\.25 to 2x8 at most"):
+        draw(replace(long, max_duration=0.5 * DAY_S), Window("train", 0))
+
+
+@pytest.mark.parametrize(("last_days", "then"), [(0.5, 17_600), (1.9, 4_800), (2.0, None)])
+def test_jobs_that_end_too_early_are_made_again(
+    last_days: float, then: int | None, steady: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenth more than a proportional number for two days, and a fifth more at least: 4,000 x 1.1 x 4, or x 1.2."""
+    calls = []
+
+    def generated(name: str, *, seed: int, jobs: int, scale: float) -> pd.DataFrame:
+        calls.append(jobs)
+        last = last_days if len(calls) == 1 else 2.0
+        return jobs_of((0.5 * DAY_S, 16, DAY_S), (last * DAY_S, 16, DAY_S))
+
+    monkeypatch.setattr("gpu_cluster_gym.workloads._workload.load", generated)
+    monkeypatch.setattr("gpu_cluster_gym.traces.rates", lambda name: None)
+    draw(replace(steady, steady_load=0.5, max_duration=None), Window("train", 0))
+    assert calls == ([4_000] if then is None else [4_000, then])
+
+
+@pytest.mark.parametrize(("run_days", "grows"), [(1.0, True), (2.0, False)])
+def test_a_generator_is_scaled_to_the_load(
+    run_days: float, grows: bool, steady: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its 1,000 jobs an hour hold 8 GPUs: for 1.5 times a load of 1 on 16, it is scaled by 3, to 144,000 in 48 h.
+
+    A tenth more, and one, are 158,401; while they offer too little work, a fifth more is made each time.
+    """
+    calls = []
+
+    def generated(name: str, *, seed: int, jobs: int, scale: float) -> pd.DataFrame:
+        calls.append((jobs, scale))
+        return jobs_of((0.9 * DAY_S, 16, run_days * DAY_S), (2 * DAY_S, 16, DAY_S))
+
+    rates = SimpleNamespace(gpus_held=8.0, jobs_per_hour=1000.0)
+    monkeypatch.setattr("gpu_cluster_gym.workloads._workload.load", generated)
+    monkeypatch.setattr("gpu_cluster_gym.traces.rates", lambda name: rates)
+    monkeypatch.setattr("gpu_cluster_gym.workloads._steady.MAX_DRAWS", 3)
+    scenario = replace(steady, max_duration=None)
+    if not grows:
+        draw(scenario, Window("train", 0))
+        assert calls == [(158_401, 3.0)]
+        return
+    with pytest.raises(ValueError, match=r"offer 0\.5 to 2x8 at most"):
+        draw(scenario, Window("train", 0))
+    assert [jobs for jobs, _ in calls] == [158_401, 190_081, 228_097]
+    assert [scale for _, scale in calls] == pytest.approx([3.0, 3.6, 4.32])
