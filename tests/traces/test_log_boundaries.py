@@ -342,8 +342,9 @@ def test_a_log_that_begins_with_a_blank_line(tmp_path: Path, form: str) -> None:
     if form == "swf":
         assert traces.load(form, file, seed=0)["num_gpus"].tolist() == [16]
         return
-    with pytest.raises(traces.TraceError, match="found a blank line, expected a header"):
+    with pytest.raises(traces.TraceError, match="found a blank line, expected a header") as caught:
         traces.load(form, file, seed=0)
+    assert caught.value.line == 1
 
 
 # The Standard Workload Format
@@ -536,6 +537,13 @@ def test_a_header_has_at_most_a_hundred_thousand_columns() -> None:
     with pytest.raises(traces.TraceError, match="100,001 columns, expected at most 100,000") as caught:
         headings(100_001)
     assert caught.value.line == 1
+
+
+def test_a_header_with_an_open_quote_is_refused(tmp_path: Path) -> None:
+    (file := tmp_path / "log.csv").write_text('a,"b\n1,2\n')
+    with pytest.raises(traces.TraceError, match="expected a header") as caught:
+        _delimited.header_of(file)
+    assert (caught.value.line, caught.value.column) == (1, None)
 
 
 def test_a_header_of_four_mebibytes_is_read_to_its_end(tmp_path: Path) -> None:
