@@ -5,7 +5,7 @@ loop, a decorator or an exception. Each file has the same share of the draw, and
 Places that no test can see are left out: annotations, assertions, and the text of errors. As in `benchmarks.mutants`, a
 mutant is planted into a copy of the checkout, and seen if a test fails, does not start or does not end. Prints a line
 per mutant, the score by file and the survivors; exit code 1 if the score is below `TARGET`. Mutants in
-`benchmarks/equivalent_mutants.py`, which change nothing that matters, do not count. 150 take about 25 minutes.
+`benchmarks/equivalent_mutants.py`, which change nothing that matters, do not count. 100 take about ten minutes.
 """
 
 import argparse
@@ -159,7 +159,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the draw (default: 0)")
     parser.add_argument(
-        "--count", type=int, default=150, metavar="N", help="number of mutants (default: 150)"
+        "--count", type=int, default=100, metavar="N", help="number of mutants (default: 100)"
     )
     parser.add_argument("--only", default="", metavar="WORD", help="files with this in their name")
     parser.add_argument(

@@ -46,10 +46,28 @@ EQUIVALENT = (
         "a log has at least ten blocks, or one time of submission, whose block is 0 either way",
     ),
     Equivalent(
+        "evaluation/verdict.py",
+        "last = max(np.ceil(round(passed.max(), 6)) - 1, 0)",
+        "last = max(np.ceil(round(passed.max(), 7)) - 1, 0)",
+        CHOICE,
+    ),
+    Equivalent(
         "traces/slurm.py",
         "groups = frame[several].groupby(keys, sort=False)",
         "groups = frame[several].groupby(keys, sort=True)",
         "each group is merged by itself, in any order of groups",
+    ),
+    Equivalent(
+        "traces/slurm.py",
+        "elif piece := _SLICE.search(match[1]):",
+        "elif piece := _SLICE.search(match[ 0]):",
+        "of the whole entry, only the type can have the form of a slice",
+    ),
+    Equivalent(
+        "traces/_delimited.py",
+        "end = len(body) if end < 0 else end + 1",
+        "end = len(body) if end <= 0 else end + 1",
+        "the end of a line is sought some bytes after the begin",
     ),
     Equivalent(
         "traces/_delimited.py",

@@ -175,10 +175,10 @@ def test_policies_without_a_verdict_share_a_sentence_that_names_the_partitions(
     assert "its jobs are of 2 partitions (a100, h100), simulated as one" in text
 
 
-def test_a_wait_of_seconds_is_not_counted_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All jobs wait 30 s but the last 50 of 250, which wait an hour."""
+def test_a_wait_of_a_minute_is_not_counted_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All jobs wait a minute but the last 50 of 250, which wait a second more."""
     table = jobs()
-    table["logged_start_s"] = table["submit_s"] + np.where(np.arange(JOBS) < 200, 30.0, 3600.0)
+    table["logged_start_s"] = table["submit_s"] + np.where(np.arange(JOBS) < 200, 60.0, 61.0)
     table.to_csv(file := tmp_path / "log.csv", index=False)
     args = ["--policy", "fifo", "--trace-file", str(file), "--full-trace", "--out", str(tmp_path / "out")]
     assert evaluate.main([*args, "--cluster", "60x4"]) == 0

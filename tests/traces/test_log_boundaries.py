@@ -241,6 +241,15 @@ def test_a_run_time_may_differ_by_a_second_from_end_minus_start(
     assert count(table, "differ from the end minus the start") == counted
 
 
+@pytest.mark.parametrize("elapsed", ["3590", "3600", "3610"])
+def test_a_start_shown_twice_is_the_one_nearer_to_the_run_time(tmp_path: Path, elapsed: str) -> None:
+    """To 03:10 in Berlin it is an hour from the second 02:10, 130 minutes after 01:00, and two from the first."""
+    day = "2024-10-27T"
+    early = dict.fromkeys(("Submit", "Eligible"), f"{day}01:00:00")
+    row = job(Start=f"{day}02:10:00", End=f"{day}03:10:00", ElapsedRaw=elapsed, **early)
+    assert sacct(tmp_path, row, time_zone="Europe/Berlin")["logged_start_s"].tolist() == [130 * 60]
+
+
 def without(*names: str) -> tuple[str, str]:
     """Return the header and a line of `sacct` without some fields."""
     cells = zip(SLURM_HEADER.split("|"), SLURM_JOB.split("|"), strict=True)
@@ -333,8 +342,9 @@ def test_a_log_that_begins_with_a_blank_line(tmp_path: Path, form: str) -> None:
     if form == "swf":
         assert traces.load(form, file, seed=0)["num_gpus"].tolist() == [16]
         return
-    with pytest.raises(traces.TraceError, match="found a blank line, expected a header"):
+    with pytest.raises(traces.TraceError, match="found a blank line, expected a header") as caught:
         traces.load(form, file, seed=0)
+    assert caught.value.line == 1
 
 
 # The Standard Workload Format
@@ -524,8 +534,16 @@ def test_a_header_has_at_most_a_hundred_thousand_columns() -> None:
         return _delimited._first_row(f"{row}\n".encode(), "log", ",")[0]
 
     assert len(headings(100_000)) == 100_000
-    with pytest.raises(traces.TraceError, match="100,001 columns, expected at most 100,000"):
+    with pytest.raises(traces.TraceError, match="100,001 columns, expected at most 100,000") as caught:
         headings(100_001)
+    assert caught.value.line == 1
+
+
+def test_a_header_with_an_open_quote_is_refused(tmp_path: Path) -> None:
+    (file := tmp_path / "log.csv").write_text('a,"b\n1,2\n')
+    with pytest.raises(traces.TraceError, match="expected a header") as caught:
+        _delimited.header_of(file)
+    assert (caught.value.line, caught.value.column) == (1, None)
 
 
 def test_a_header_of_four_mebibytes_is_read_to_its_end(tmp_path: Path) -> None:
