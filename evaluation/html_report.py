@@ -4,6 +4,7 @@
 `evaluation.replay` packs. The page contains the numbers to draw, at the resolution of a screen.
 """
 
+import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -64,16 +65,26 @@ def text(run: Run) -> str:
         "SCRIPT": "\n".join(
             (HERE / name).read_text(encoding="utf-8") for name in ("html_report.js", "html_report_replay.js")
         ),
-        "WINDOWS": "\n".join(
-            f'<script type="text/plain" id="window-{window}">{replay.packed(replay.window_data(run, window))}</script>'
-            for window in windows
-        ),
+        "WINDOWS": "\n".join(_packed(run, windows)),
         "DATA": data.replace("<", "\\u003c"),
     }
     page = (HERE / "html_report.html").read_text(encoding="utf-8")
     for name, part in parts.items():  # script and data last, so that nothing in them is replaced
         page = page.replace(f"@{name}@", part)
     return page
+
+
+def _packed(run: Run, windows: Sequence[int]) -> Iterator[str]:
+    """Yield each window's data as an element of the page."""
+    collects = gc.isenabled()
+    gc.disable()  # a collection would go through millions of small lists, which hold no cycles
+    try:
+        for window, own in zip(windows, replay.by_window(run, windows), strict=True):
+            content = replay.packed(replay.window_data(own, window))
+            yield f'<script type="text/plain" id="window-{window}">{content}</script>'
+    finally:
+        if collects:
+            gc.enable()
 
 
 class Finding(NamedTuple):

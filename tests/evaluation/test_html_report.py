@@ -265,6 +265,30 @@ def test_lives_give_the_results(run: Run, text: str) -> None:
             assert waits == pytest.approx(row["wait_s"], abs=len(life))
 
 
+def test_reasons_match_the_record(run: Run, text: str) -> None:
+    """Each decision of `decisions.csv` is in the page with its texts, jobs and keys, in tenths."""
+    win = window_of(text)
+    assert {*run.decisions} == {"fifo", "srtf"}
+    for policy, decisions in run.decisions.items():
+        why, jobs = win["policies"][policy]["why"], win["jobs"]["id"]
+        later = iter(zip(why["later"]["job"], why["later"]["key"], strict=True))
+        assert len(why["time"]) == len(decisions)
+        for place, row in enumerate(decisions.to_dict("records")):
+            reason = json.loads(row["reason"])
+            assert sum(why["time"][: place + 1]) == round(row["time_s"])
+            assert ("start", "pause", "resize")[why["kind"][place]] == row["action"]
+            assert jobs[why["job"][place]] == row["job_id"] == reason["own"][0]
+            assert why["texts"][why["rule"][place]] == reason["rule"]
+            assert why["texts"][why["keys"][place]] == reason["keys"]
+            assert why["key"][place] == pytest.approx(10 * reason["own"][1], abs=0.51)
+            assert [why[name][place] for name in ("place", "ranked")] == [reason["place"], reason["ranked"]]
+            listed = [next(later) for _ in range(why["later"]["count"][place])]
+            assert [jobs[job] for job, _ in listed] == [name for name, _ in reason.get("later", ())]
+            keys = [10 * key for _, key in reason.get("later", ())]
+            assert [key for _, key in listed] == pytest.approx(keys, abs=0.51)
+        assert next(later, None) is None
+
+
 def test_the_time_shown_ends_where_scheduling_does() -> None:
     """Hand-worked: starts at 0, 100 and 200 s, the last job runs to 90,000 s; the page ends soon after 200 s."""
     segments = pd.DataFrame(
@@ -512,7 +536,7 @@ def test_decisions_of_union_are_explained(page: Browser, tmp_path: Path) -> None
 def test_probabilities_of_an_agent_are_explained(page: Browser, folder: Path) -> None:
     """Largest first, in percent, for starts and for pauses."""
     opened(page, folder)
-    row = [0, None, 0, 0, 1, 12.5, 2, 3, 1, [[1, 50.0]], [[2, 0.1]], 0, [[2, 37.5]]]
+    row = [0, None, 0, 0, 1, 12.5, 2, 3, 1, [[1, 50.0]], [[2, 0.1]], 0, [[2, 37.5]], []]
     texts = ["Actions are drawn.", "probability, %", "% for waiting"]
     names = page.run("replay.win.jobs.id.slice(0, 3)")
     for kind in (0, 1):
@@ -522,6 +546,21 @@ def test_probabilities_of_an_agent_are_explained(page: Browser, folder: Path) ->
             f"Why: number 2 of 3 by probability: 12.5 %. Before it, 1 queued job not started: {names[1]} (50 %)."
         )
         assert said.endswith("Compared: 37.5 % for waiting.")
+
+
+def test_compared_moves_are_explained(page: Browser, folder: Path) -> None:
+    """First the move that was made; a value of seconds is a duration, and other jobs are named."""
+    opened(page, folder)
+    options = [[2, 1, 600, 120.0], [3, -1, 0, None], [2, 2, -5, 7.5]]
+    texts = ["Moves are tried.", "mean total JCT saved, s", "start {job} on 1 GPU of node 0", "wait"]
+    row = [0, 0, 1, 0, 1, 600, 1, 9, 0, [], [], 0, [], options]
+    names = page.run("replay.win.jobs.id.slice(0, 3)")
+    said = page.run(f"reasonText({json.dumps(texts)}, replay.win, {json.dumps(row)})")
+    assert said == (
+        f"Why: of 9 compared moves, by mean total JCT saved: start job {names[1]} on 1 GPU of node 0 (10 min, more "
+        f"than 2 min required). Others: wait (0 s); start job {names[2]} on 1 GPU of node 0 (-5 s, more than 8 s "
+        "required) and 6 more."
+    )
 
 
 def test_a_policy_without_reasons_says_so(page: Browser, folder: Path) -> None:
