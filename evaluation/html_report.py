@@ -326,7 +326,10 @@ def _table(run: Run) -> str:
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
     metrics = table.metrics_shown(summaries, wide=True)
     several = run.has_intervals
-    compared = ["mean_jct_s", *(name for name in COMPARED if len(run.windows) > 1 and name in metrics)]
+    compared = ["mean_jct_s"]
+    if len(run.windows) > 1:  # a metric has no ratio where the reference has a 0
+        shown = [name for name in COMPARED if name in metrics]
+        compared += [name for name in shown if (summaries[run.reference][name] > 0).all()]
     headings = ["policy"]
     for name, (heading, _) in metrics.items():
         headings.append(_one_line(heading))
@@ -348,7 +351,7 @@ def _table(run: Run) -> str:
 
 
 def _ratio_texts(run: Run, summaries: Mapping[str, pd.DataFrame], policy: str, number: str) -> list[str]:
-    """Return the ratio of a metric to the reference's, and its interval; empty where the reference has a 0."""
+    """Return the ratio of a metric to the reference's, and its interval; empty where there is none."""
     found: Comparison | None = run.ratios[policy]
     if number != "mean_jct_s":
         found = compare_metric(summaries[policy], summaries[run.reference], number)

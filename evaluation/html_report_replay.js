@@ -514,15 +514,15 @@ function whyText(win, side, seg) {
   const row = (paused && at(PAUSE)) || (started && at(START)) || at(RESIZE);
   return row ? reasonText(win.policies[side.policy].why.texts, win, row) : null;
 }
-function reasonText(texts, win, [, kind, , rule, keys, key, place, count, skipped, earlier, later, cause, terms, options]) {
+function reasonText(texts, win, [, kind, own, rule, keys, key, place, count, skipped, earlier, later, cause, terms, options]) {
   if (options?.length) return optionsText(texts, win, texts[keys], count, options);
-  const name = texts[keys].replace(/, (s|%)$/, ""), shown = (value) => keyText(texts[keys], value);
-  const list = (jobs) => jobs.map(([job, value]) => `${win.jobs.id[job]} (${shown(value)})`).join(", ");
+  const name = texts[keys].replace(/, (s|%)$/, ""), shown = (value, job) => keyText(texts[keys], value, win.jobs.submit[job]);
+  const list = (jobs) => jobs.map(([job, value]) => `${win.jobs.id[job]} (${shown(value, job)})`).join(", ");
   const parts = [];
-  if (!place && !cause) parts.push(`Why: ${texts[rule]} Its ${name} is ${shown(key)}.`);
+  if (!place && !cause) parts.push(`Why: ${texts[rule]} Its ${name} is ${shown(key, own)}.`);
   else if (kind === PAUSE && (cause || !texts[keys].endsWith(", %"))) {
-    parts.push(cause ? `Why: for job ${win.jobs.id[cause[0]]}, whose key is ${shown(cause[1])}; its own ${name} is ${shown(key)}.` : `Why: its GPUs were granted to jobs before it; its ${name} is ${shown(key)}.`);
-  } else parts.push(`Why: ${place === 1 ? "first" : `number ${place}`} of ${count} by ${name}: ${shown(key)}.`);
+    parts.push(cause ? `Why: for job ${win.jobs.id[cause[0]]}, whose key is ${shown(cause[1], cause[0])}; its own ${name} is ${shown(key, own)}.` : `Why: its GPUs were granted to jobs before it; its ${name} is ${shown(key, own)}.`);
+  } else parts.push(`Why: ${place === 1 ? "first" : `number ${place}`} of ${count} by ${name}: ${shown(key, own)}.`);
   if (skipped) parts.push(`Before it, ${skipped} queued job${skipped > 1 ? "s" : ""} not started: ${list(earlier)}${skipped > earlier.length ? " …" : ""}.`);
   if (later.length && kind !== PAUSE) parts.push(`Next: ${list(later)}.`);
   if (terms.length) parts.push(`Compared: ${terms.map(([term, value]) => termText(texts[term], value, win)).join("; ")}.`);
@@ -530,15 +530,15 @@ function reasonText(texts, win, [, kind, , rule, keys, key, place, count, skippe
 }
 function optionsText(texts, win, keys, count, options) { // the first is the one that was made
   const [made, ...others] = options.map(([name, job, value, minimum]) => {
-    const least = minimum === null || minimum === 0 ? "" : `, more than ${keyText(keys, minimum)} required`;
+    const least = !minimum || value <= 0 ? "" : `, more than ${keyText(keys, minimum)} required`;
     return `${texts[name].replace("{job}", `job ${win.jobs.id[job] ?? "?"}`)} (${keyText(keys, value)}${least})`;
   });
   const name = keys.replace(/, s$/, ""), more = count > options.length ? ` and ${count - options.length} more` : "";
   return `Why: of ${count} compared moves, by ${name}: ${made}.${others.length ? ` Others: ${others.join("; ")}${more}.` : ""}`;
 }
-function keyText(keys, value) {
+function keyText(keys, value, submitted = value) { // submitted: of the job, s since the window began
   if (value === null) return "unbounded";
-  if (keys.startsWith("time of submission")) return clockText(value);
+  if (keys.startsWith("time of submission")) return clockText(submitted);
   if (keys.endsWith(", %")) return `${value} %`;
   return keys.endsWith(", s") && !keys.includes(" x ") ? durationText(value) : value.toLocaleString("en");
 }

@@ -50,15 +50,11 @@ def by_window(run: Run, windows: Sequence[int]) -> Iterator[Run]:
         for name, each in tables.items()
     }
     for window in windows:
-        yield replace(
-            run,
-            **{
-                name: {
-                    policy: rows.get(window, tables[name][policy].iloc[:0]) for policy, rows in each.items()
-                }
-                for name, each in split.items()
-            },
-        )
+        own: dict[str, Any] = {
+            name: {policy: rows.get(window, tables[name][policy].iloc[:0]) for policy, rows in each.items()}
+            for name, each in split.items()
+        }
+        yield replace(run, **own)
 
 
 def window_data(run: Run, window: int) -> dict[str, Any]:

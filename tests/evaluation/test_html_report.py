@@ -219,13 +219,13 @@ def test_waits_and_slowdowns_have_ratios_and_intervals_beside_mean_jct() -> None
     summary["mean_jct_ratio"] = dict.fromkeys(waits, equal)
     jobs = dict.fromkeys(waits, pd.DataFrame({"window": [0, 1]}))
     made = Run(Path(), {}, summary, {}, jobs, {}, {})
-    for first, shown in ((200.0, ["0.375", "0.250-0.500"]), (0.0, ["", ""])):
+    for first, shown in ((200.0, [["0.375", "0.250-0.500"]]), (0.0, [])):
         by_window["fifo"][0]["mean_wait_s"] = first
         rows = re.findall(r"<tr.*?</tr>", html_report._table(made))
         cells = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in rows]
-        at = [escape("mean wait / fifo's") in each for each in cells[0]].index(True)
-        assert cells[0][at + 1] == "95 % interval"
-        assert cells[2][at : at + 2] == shown
+        found = [at for at, each in enumerate(cells[0]) if escape("mean wait / fifo's") in each]
+        assert [cells[2][at : at + 2] for at in found] == shown
+        assert [cells[0][at + 1] for at in found] == ["95 % interval"] * len(shown)
         at = cells[0].index(escape("mean slowdown / fifo's"))
         assert cells[2][at : at + 2] == ["1.000", "1.000-1.000"]
 
@@ -491,7 +491,8 @@ def test_ten_random_decisions_are_explained_as_recorded(page: Browser, folder: P
                 .filter((each) => each.innerText.startsWith('{clock(round(time_s))}')).map((each) => each.innerText)"""
             )
             found = json.loads(reason)
-            own = page.run(f"keyText({json.dumps(found['keys'])}, {found['own'][1]:.1f})")
+            submitted = f"replay.win.jobs.submit[replay.win.jobs.id.indexOf({json.dumps(job)})]"
+            own = page.run(f"keyText({json.dumps(found['keys'])}, {found['own'][1]:.1f}, {submitted})")
             if action == "pause":
                 parts = [f"Why: for job {found['cause'][0]}", own]
             else:
@@ -548,6 +549,16 @@ def test_probabilities_of_an_agent_are_explained(page: Browser, folder: Path) ->
         assert said.endswith("Compared: 37.5 % for waiting.")
 
 
+def test_times_of_submission_count_from_the_first_one(page: Browser, folder: Path) -> None:
+    """As in the job's history, although a key of the record counts from the begin of the episode, days before."""
+    opened(page, folder)
+    row = [200_000, 0, 3, 0, 1, 172_800.0, 1, 2, 0, [], [[4, 172_900.0]], 0, [], []]
+    said = page.run(f"reasonText(['In order.', 'time of submission, s'], replay.win, {json.dumps(row)})")
+    submitted = [clock(time_s) for time_s in page.run("replay.win.jobs.submit.slice(3, 5)")]
+    name = page.run("replay.win.jobs.id[4]")
+    assert said == f"Why: first of 2 by time of submission: {submitted[0]}. Next: {name} ({submitted[1]})."
+
+
 def test_compared_moves_are_explained(page: Browser, folder: Path) -> None:
     """First the move that was made; a value of seconds is a duration, and other jobs are named."""
     opened(page, folder)
@@ -558,8 +569,8 @@ def test_compared_moves_are_explained(page: Browser, folder: Path) -> None:
     said = page.run(f"reasonText({json.dumps(texts)}, replay.win, {json.dumps(row)})")
     assert said == (
         f"Why: of 9 compared moves, by mean total JCT saved: start job {names[1]} on 1 GPU of node 0 (10 min, more "
-        f"than 2 min required). Others: wait (0 s); start job {names[2]} on 1 GPU of node 0 (-5 s, more than 8 s "
-        "required) and 6 more."
+        f"than 2 min required). Others: wait (0 s); start job {names[2]} on 1 GPU of node 0 (-5 s) "
+        "and 6 more."
     )
 
 
