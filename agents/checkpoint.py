@@ -4,10 +4,10 @@ Reading one runs no code from it and opens no file outside it: options that name
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +19,7 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as tensor_bytes
 
 from gpu_cluster_gym.agents import integrity
-from gpu_cluster_gym.agents.networks import MoveNetwork, SteerNetwork, flat
+from gpu_cluster_gym.agents.networks import Listed, MoveNetwork, SteerNetwork, flat
 from gpu_cluster_gym.agents.set_network import READ, SamplingAgent, SetNetwork
 from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, Training, usual
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
@@ -256,13 +256,33 @@ def policy_of(agent: Agent) -> Policy:
         every = arrivals_per_decision(agent.scenario.jobs, training.decisions_per_window)
         return Steered(Offsets(agent.start, training.weights), every, agent.network.choose)
     if isinstance(agent.network, MoveNetwork):
-        return AgentPolicy(
-            partial(best_move, agent.network), action="moves", default_weights=asdict(agent.start)
-        )
+        assert isinstance(training, MovesTraining)
+        predict = BestMove(agent.network, PREDICTED if training.algorithm == "student" else SCORED)
+        return AgentPolicy(predict, action="moves", default_weights=asdict(agent.start))
     assert isinstance(training, PlainTraining)
     return SamplingAgent(agent.network, training.in_use().acting())
 
 
-def best_move(network: MoveNetwork, seen: Mapping[str, np.ndarray], mask: np.ndarray) -> int:
-    """Return the index of a network's most likely move; its observation includes the mask."""
-    return int(network.choose(flat(seen)))
+PREDICTED = "predicted advantage over the rule's own choice"
+SCORED = "score over that of the rule's own choice"
+
+
+class BestMove:
+    """The most likely move of a network, and the scores by which it is chosen."""
+
+    def __init__(self, network: MoveNetwork, keys: str) -> None:
+        """Take the network, and a description of its scores."""
+        self.network, self.keys, self.margin = network, keys, float(network.base_logit_scale)
+
+    def __call__(self, observation: Mapping[str, np.ndarray], mask: np.ndarray) -> int:
+        """Return the index of the move; the observation includes the mask."""
+        return int(self.network.choose(flat(observation)))
+
+    @torch.no_grad()
+    def values(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the score of each move, (max_moves,); -inf for those that the network may not choose."""
+        seen = Listed.of(flat(observation))
+        found: np.ndarray = (
+            self.network.scores(seen).masked_fill(~self.network.reach(seen), -math.inf)[0].numpy()
+        )
+        return found

@@ -3,9 +3,9 @@
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import numpy as np
 
@@ -25,9 +25,17 @@ from gpu_cluster_gym.envs.observations import FromView, Sizes
 from gpu_cluster_gym.envs.spaces import row
 from gpu_cluster_gym.envs.steer import DECISIONS, WEIGHTS
 from gpu_cluster_gym.envs.windows import MAX_INSTANTS_PER_JOB, default_rule
+from gpu_cluster_gym.simulator import move_reasons, rule_reasons
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.kernel.cluster.layout import PAUSED_TIME
+from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    LOADING,
+    NOBODY,
+    PAUSED_TIME,
+    QUEUED,
+    RESERVED,
+    RUNNING,
+)
 from gpu_cluster_gym.simulator.kernel.moves import move_steps
 from gpu_cluster_gym.simulator.kernel.moves.move_list import MAX_MOVES, list_dtype
 from gpu_cluster_gym.simulator.kernel.slots import stepping
@@ -35,7 +43,19 @@ from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
 from gpu_cluster_gym.simulator.kernel.slots.features import IS_LEGAL
 from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
-from gpu_cluster_gym.simulator.policy import BASE_POLICY, Action, Policy, Preempt, RunsCompiled, Wait, fixed
+from gpu_cluster_gym.simulator.policy import (
+    BASE_POLICY,
+    Action,
+    Placement,
+    Policy,
+    Preempt,
+    Resize,
+    RunsCompiled,
+    Start,
+    Wait,
+    fixed,
+)
+from gpu_cluster_gym.simulator.reasons import Decision, Decisions, Ranked, Reason, RecordsReasons
 from gpu_cluster_gym.simulator.rule_policy import Offsets, Rule, Steered, arrivals_per_decision, memory_of
 from gpu_cluster_gym.simulator.slots import Slots, parts_of, width
 from gpu_cluster_gym.simulator.source import adopt, source_of
@@ -218,12 +238,35 @@ class DrawingAgent(CompiledPlainAgent):
         self._rng = stream(zlib.crc32(jobs["submit_s"].tobytes()), "actions")
 
 
+class ExplainsMoves(Protocol):
+    """A function that predicts a move, and says by what values it chooses.
+
+    It chooses the move of the largest value, if that exceeds the value of the rule's own choice by more than `margin`.
+    keys: description of the values.
+    """
+
+    keys: str
+    margin: float
+
+    def __call__(self, observation: Mapping[str, np.ndarray], mask: np.ndarray) -> int:
+        """Return the index of a move."""
+
+    def values(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the value of each move, (max_moves,); -inf for those that it may not choose."""
+
+
+VALUED = (
+    "Of the listed moves the agent makes the best in place of the rule's own choice if it exceeds a margin."
+)
+
+
 @dataclass
-class MovesAgent(RunsCompiled):
+class MovesAgent(RecordsReasons):
     """An agent of the action `moves`; the kernel runs the episode and calls it at each choice.
 
-    default_weights: weights of the rule that lists the moves, and makes those that are not chosen. The other fields are
-    keywords of `MovesEnv`.
+    predict: a function, which may be an `ExplainsMoves`; then decisions have reasons.
+    default_weights: weights of the rule that lists the moves, and makes those that are not chosen.
+    decisions: the record of decisions, see `recording`. The other fields are keywords of `MovesEnv`.
     """
 
     predict: Predict
@@ -233,6 +276,7 @@ class MovesAgent(RunsCompiled):
     max_moves: int = MAX_MOVES
     cores: bool = False
     illegal: str = "next_legal"
+    decisions: Decisions | None = None
 
     def __post_init__(self) -> None:
         """Validate the fields."""
@@ -246,6 +290,15 @@ class MovesAgent(RunsCompiled):
             "an agent with action 'moves' runs inside the kernel: use `run` without step_by_step"
         )
 
+    @property
+    def has_reasons(self) -> bool:
+        """Whether the agent says by what values it chooses."""
+        return callable(getattr(self.predict, "values", None))
+
+    def recording(self, decisions: Decisions) -> "MovesAgent":
+        """Return a copy that appends its decisions to a record."""
+        return replace(self, decisions=decisions)
+
     def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end; return whether every job ended. RuntimeError if the episode never ends."""
         for _ in self.by_instants(states, jobs, histories):
@@ -258,11 +311,14 @@ class MovesAgent(RunsCompiled):
         reference, written = _without_reference(len(jobs))
         chosen, more = np.full(1, -1), written.more
         records = states[:1], memory, lists, jobs[None], chosen, np.array(self._sizes)
+        moments = self.decisions and MovesRecord(self.decisions, states, jobs, memory, lists)
         while states["num_done"][0] < states["num_jobs"][0] and calls.advance(states, 0, jobs):
             chosen[0], more[0] = -1, True
             while True:
                 with _paused_time(states):
                     move_steps.step(*records, reference, written)
+                if moments:
+                    moments.note_made()
                 if not more[0]:
                     break
                 if states["instant"][0] - states["ticks"][0] >= MAX_INSTANTS_PER_JOB * states["num_jobs"][0]:
@@ -270,7 +326,71 @@ class MovesAgent(RunsCompiled):
                 observation = row(observed(lists, written.load, self._sizes.max_moves), 0)
                 mask = observation["mask"].astype(bool)
                 chosen[0] = allowed(self.predict(observation, mask), mask, illegal=self._illegal)
+                if moments:
+                    moments.note_choice(int(chosen[0]), self.predict, observation)
             yield
+
+
+class MovesRecord:
+    """Decisions of an agent of the action `moves`, and the starts that follow from the rule between its choices."""
+
+    def __init__(
+        self,
+        decisions: Decisions,
+        states: np.ndarray,
+        jobs: np.ndarray,
+        memory: np.ndarray,
+        lists: np.ndarray,
+    ) -> None:
+        """Take the record of decisions, and those of an episode."""
+        self.decisions, self.state, self.jobs, self.memory, self.lists = (
+            decisions,
+            states[0],
+            jobs,
+            memory,
+            lists,
+        )
+        self._phase = self.state["phase"].copy()
+        self._chosen: list[tuple[Action, Reason]] = []  # what the last choice is to do
+        self._pending = NOBODY
+
+    def note_choice(self, k: int, predict: Any, observation: Mapping[str, np.ndarray]) -> None:
+        """Note the chosen move, which is not made yet."""
+        v, values = self.lists[0], predict.values(observation)
+        own = int(v["own"])
+        over_own = values[: v["num"]] - values[own]
+        there = {int(at): float(over_own[at]) for at in np.flatnonzero(np.isfinite(over_own))}
+        minima = dict.fromkeys((at for at in there if at != own), predict.margin)
+        compared = move_reasons.options(v, there, minima, self.state["gpu_node"])
+        self._chosen = [
+            (action, move_reasons.reason(VALUED, predict.keys, action, v, k, compared))
+            for action in move_reasons.actions_of_move(v, k)
+        ]
+        self._phase = self.state["phase"].copy()
+        self._pending = int(self.memory[0]["pending_job"])
+
+    def note_made(self) -> None:
+        """Add the decisions of the last choice that were made, and the starts after it that follow from the rule."""
+        phase, m = self.state["phase"], self.memory[0]
+        for action, reason in self._chosen:
+            if isinstance(action, Resize) or phase[reason.own.job] != self._phase[reason.own.job]:
+                self._add(action, reason)
+        chosen = {reason.own.job for _, reason in self._chosen}
+        started = np.flatnonzero((self._phase <= QUEUED) & np.isin(phase, (RESERVED, LOADING, RUNNING)))
+        for job in (int(each) for each in started if each not in chosen):
+            if self.jobs["num_gpus"][job] == 0:
+                own = Ranked(job, float(self.jobs["submit_s"][job]))
+                rule, keys = rule_reasons.CPU_RULE, "time of submission, s"
+            elif job == self._pending:
+                own = Ranked(job, float(m["left_s"][job]))
+                rule, keys = rule_reasons.FREED_RULE, rule_reasons.LEFT
+            else:
+                continue
+            self._add(Start(job, Placement(())), Reason(rule, keys, own, 0, 0))
+        self._phase, self._chosen, self._pending = phase.copy(), [], int(m["pending_job"])
+
+    def _add(self, action: Action, reason: Reason) -> None:
+        self.decisions.rows.append(Decision(float(self.state["clock"]), action, reason))
 
 
 def _without_reference(jobs: int) -> tuple[DefaultRun, StepOutputs]:

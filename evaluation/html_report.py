@@ -4,6 +4,7 @@
 `evaluation.replay` packs. The page contains the numbers to draw, at the resolution of a screen.
 """
 
+import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -64,16 +65,26 @@ def text(run: Run) -> str:
         "SCRIPT": "\n".join(
             (HERE / name).read_text(encoding="utf-8") for name in ("html_report.js", "html_report_replay.js")
         ),
-        "WINDOWS": "\n".join(
-            f'<script type="text/plain" id="window-{window}">{replay.packed(replay.window_data(run, window))}</script>'
-            for window in windows
-        ),
+        "WINDOWS": "\n".join(_packed(run, windows)),
         "DATA": data.replace("<", "\\u003c"),
     }
     page = (HERE / "html_report.html").read_text(encoding="utf-8")
     for name, part in parts.items():  # script and data last, so that nothing in them is replaced
         page = page.replace(f"@{name}@", part)
     return page
+
+
+def _packed(run: Run, windows: Sequence[int]) -> Iterator[str]:
+    """Yield each window's data as an element of the page."""
+    collects = gc.isenabled()
+    gc.disable()  # a collection would go through millions of small lists, which hold no cycles
+    try:
+        for window, own in zip(windows, replay.by_window(run, windows), strict=True):
+            content = replay.packed(replay.window_data(own, window))
+            yield f'<script type="text/plain" id="window-{window}">{content}</script>'
+    finally:
+        if collects:
+            gc.enable()
 
 
 class Finding(NamedTuple):
@@ -315,7 +326,10 @@ def _table(run: Run) -> str:
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
     metrics = table.metrics_shown(summaries, wide=True)
     several = run.has_intervals
-    compared = ["mean_jct_s", *(name for name in COMPARED if len(run.windows) > 1 and name in metrics)]
+    compared = ["mean_jct_s"]
+    if len(run.windows) > 1:  # a metric has no ratio where the reference has a 0
+        shown = [name for name in COMPARED if name in metrics]
+        compared += [name for name in shown if (summaries[run.reference][name] > 0).all()]
     headings = ["policy"]
     for name, (heading, _) in metrics.items():
         headings.append(_one_line(heading))
@@ -337,7 +351,7 @@ def _table(run: Run) -> str:
 
 
 def _ratio_texts(run: Run, summaries: Mapping[str, pd.DataFrame], policy: str, number: str) -> list[str]:
-    """Return the ratio of a metric to the reference's, and its interval; empty where the reference has a 0."""
+    """Return the ratio of a metric to the reference's, and its interval; empty where there is none."""
     found: Comparison | None = run.ratios[policy]
     if number != "mean_jct_s":
         found = compare_metric(summaries[policy], summaries[run.reference], number)

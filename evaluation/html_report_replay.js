@@ -479,15 +479,29 @@ function phaseText(win, side, seg, earlier, lasts, gpus) {
 const START = 0, PAUSE = 1, RESIZE = 2;
 function reasonsOf(win, policy) {
   const own = win.policies[policy];
-  if (own.why && !own.reasons) own.reasons = new Map(own.why.rows.map((row) => [`${row[2]} ${row[1]} ${row[0]}`, row]));
+  if (own.why && !own.reasons) own.reasons = new Map(rowsOf(own.why).map((row) => [`${row[2]} ${row[1]} ${row[0]}`, row]));
   return own.reasons;
+}
+function rowsOf(why) { // of each decision: time, kind, job, rule, keys, key, place, ranked, skipped, earlier, later, cause, terms, options
+  if (why.rows) return why.rows;
+  const tenth = (value) => (value === null ? null : value / 10), at = { earlier: 0, later: 0, cause: 0, terms: 0, options: 0 };
+  const next = (name, row, entry) => Array.from({ length: why[name].count[row] }, () => entry(why[name], at[name]++));
+  const job = (list, place) => [list.job[place], tenth(list.key[place])];
+  const term = (list, place) => [list.name[place], why.texts[list.name[place]].endsWith(", job") ? list.value[place] : tenth(list.value[place])];
+  const option = (list, place) => [list.name[place], list.job[place], tenth(list.value[place]), tenth(list.minimum[place])];
+  let time = 0;
+  why.rows = why.time.map((passed, row) => [time += passed, why.kind[row], why.job[row], why.rule[row], why.keys[row], tenth(why.key[row]),
+    why.place[row], why.ranked[row], why.skipped[row], next("earlier", row, job), next("later", row, job), next("cause", row, job)[0] ?? 0,
+    next("terms", row, term), next("options", row, option)]);
+  return why.rows;
 }
 function ruleText(win, side, job) {
   const own = win.policies[side.policy];
   if (!own.why) return "This policy gives no reasons for its decisions.";
-  const row = own.why.rows.find((each) => each[2] === job && each[1] === START) || own.why.rows.find((each) => each[1] === START);
+  const rows = rowsOf(own.why), row = rows.find((each) => each[2] === job && each[1] === START) || rows.find((each) => each[1] === START);
   if (!row) return "";
   const keys = own.why.texts[row[4]];
+  if (row[13].length) return `Rule: ${own.why.texts[row[3]]}`;
   return `Rule: order by ${keys.replace(/, (s|%)$/, "")}, ${keys.endsWith(", %") ? "largest" : "smallest"} first. ${own.why.texts[row[3]]}`;
 }
 function whyText(win, side, seg) {
@@ -500,22 +514,31 @@ function whyText(win, side, seg) {
   const row = (paused && at(PAUSE)) || (started && at(START)) || at(RESIZE);
   return row ? reasonText(win.policies[side.policy].why.texts, win, row) : null;
 }
-function reasonText(texts, win, [, kind, , rule, keys, key, place, count, skipped, earlier, later, cause, terms]) {
-  const name = texts[keys].replace(/, (s|%)$/, ""), shown = (value) => keyText(texts[keys], value);
-  const list = (jobs) => jobs.map(([job, value]) => `${win.jobs.id[job]} (${shown(value)})`).join(", ");
+function reasonText(texts, win, [, kind, own, rule, keys, key, place, count, skipped, earlier, later, cause, terms, options]) {
+  if (options?.length) return optionsText(texts, win, texts[keys], count, options);
+  const name = texts[keys].replace(/, (s|%)$/, ""), shown = (value, job) => keyText(texts[keys], value, win.jobs.submit[job]);
+  const list = (jobs) => jobs.map(([job, value]) => `${win.jobs.id[job]} (${shown(value, job)})`).join(", ");
   const parts = [];
-  if (!place && !cause) parts.push(`Why: ${texts[rule]} Its ${name} is ${shown(key)}.`);
+  if (!place && !cause) parts.push(`Why: ${texts[rule]} Its ${name} is ${shown(key, own)}.`);
   else if (kind === PAUSE && (cause || !texts[keys].endsWith(", %"))) {
-    parts.push(cause ? `Why: for job ${win.jobs.id[cause[0]]}, whose key is ${shown(cause[1])}; its own ${name} is ${shown(key)}.` : `Why: its GPUs were granted to jobs before it; its ${name} is ${shown(key)}.`);
-  } else parts.push(`Why: ${place === 1 ? "first" : `number ${place}`} of ${count} by ${name}: ${shown(key)}.`);
+    parts.push(cause ? `Why: for job ${win.jobs.id[cause[0]]}, whose key is ${shown(cause[1], cause[0])}; its own ${name} is ${shown(key, own)}.` : `Why: its GPUs were granted to jobs before it; its ${name} is ${shown(key, own)}.`);
+  } else parts.push(`Why: ${place === 1 ? "first" : `number ${place}`} of ${count} by ${name}: ${shown(key, own)}.`);
   if (skipped) parts.push(`Before it, ${skipped} queued job${skipped > 1 ? "s" : ""} not started: ${list(earlier)}${skipped > earlier.length ? " …" : ""}.`);
   if (later.length && kind !== PAUSE) parts.push(`Next: ${list(later)}.`);
   if (terms.length) parts.push(`Compared: ${terms.map(([term, value]) => termText(texts[term], value, win)).join("; ")}.`);
   return parts.join(" ");
 }
-function keyText(keys, value) {
+function optionsText(texts, win, keys, count, options) { // the first is the one that was made
+  const [made, ...others] = options.map(([name, job, value, minimum]) => {
+    const least = !minimum || value <= 0 ? "" : `, more than ${keyText(keys, minimum)} required`;
+    return `${texts[name].replace("{job}", `job ${win.jobs.id[job] ?? "?"}`)} (${keyText(keys, value)}${least})`;
+  });
+  const name = keys.replace(/, s$/, ""), more = count > options.length ? ` and ${count - options.length} more` : "";
+  return `Why: of ${count} compared moves, by ${name}: ${made}.${others.length ? ` Others: ${others.join("; ")}${more}.` : ""}`;
+}
+function keyText(keys, value, submitted = value) { // submitted: of the job, s since the window began
   if (value === null) return "unbounded";
-  if (keys.startsWith("time of submission")) return clockText(value);
+  if (keys.startsWith("time of submission")) return clockText(submitted);
   if (keys.endsWith(", %")) return `${value} %`;
   return keys.endsWith(", s") && !keys.includes(" x ") ? durationText(value) : value.toLocaleString("en");
 }

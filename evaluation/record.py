@@ -163,7 +163,10 @@ def decisions_table(names: Sequence[str], decisions: Decisions | None) -> pd.Dat
 
 
 def reason_document(reason: Reason, names: Sequence[str]) -> dict[str, Any]:
-    """Return a reason as JSON without its empty fields: jobs by name, numbers to seven digits, infinity as null."""
+    """Return a reason as JSON without its empty fields: jobs by name, numbers to seven digits, infinity as null.
+
+    An option is its name, its job or null, its value and its minimum.
+    """
 
     def named(each: Ranked) -> tuple[str, float | None]:
         return names[each.job], _digits(each.key)
@@ -176,6 +179,10 @@ def reason_document(reason: Reason, names: Sequence[str]) -> dict[str, Any]:
         "terms": [
             (term, names[int(value)] if term.endswith(", job") else _digits(value))
             for term, value in reason.terms
+        ],
+        "options": [
+            (name, names[job] if job >= 0 else None, _digits(value), _digits(minimum))
+            for name, job, value, minimum in reason.options
         ],
     }
     return {name: value for name, value in found.items() if value not in (None, [])}

@@ -7,7 +7,8 @@ seconds from the first submission of the window.
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from gpu_cluster_gym.evaluation.plot.run_tables import Run, window_rows
 
 PHASES = ("queued", "reserved", "loading", "running", "pausing", "restarting")
 """Phases of a job, by their number in the page."""
+LEVEL = 5
+"""Level of compression: level 9 takes five times as long for two percent of the size."""
 MAX_SEGMENTS = 2_000_000
 """Segments of all windows of a page, some eight bytes each."""
 DECIDED, TAIL = 0.99, 1.05
@@ -27,7 +30,7 @@ DECIDED, TAIL = 0.99, 1.05
 def packed(content: Mapping[str, Any]) -> str:
     """Return an object as the base64 of its deflated JSON, which `html_report_replay.js` unpacks."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(text.encode(), LEVEL)).decode("ascii")
 
 
 def replayed(run: Run) -> list[int]:
@@ -37,6 +40,21 @@ def replayed(run: Run) -> list[int]:
     every = pd.concat([each["window"] for each in run.segments.values()])
     total = every.value_counts().reindex(list(run.windows)).cumsum()
     return [window for window in run.windows if total[window] <= MAX_SEGMENTS]
+
+
+def by_window(run: Run, windows: Sequence[int]) -> Iterator[Run]:
+    """Yield a run for each of these windows, whose tables have the rows of the window only."""
+    tables = {name: getattr(run, name) for name in ("jobs", "segments", "timeline", "decisions")}
+    split = {
+        name: {policy: dict(iter(table.groupby("window"))) for policy, table in each.items()}
+        for name, each in tables.items()
+    }
+    for window in windows:
+        own: dict[str, Any] = {
+            name: {policy: rows.get(window, tables[name][policy].iloc[:0]) for policy, rows in each.items()}
+            for name, each in split.items()
+        }
+        yield replace(run, **own)
 
 
 def window_data(run: Run, window: int) -> dict[str, Any]:
@@ -110,15 +128,16 @@ def lives(table: pd.DataFrame, jobs: list[str], places: dict[tuple[str, float], 
     wanted = pd.Index(jobs)
     own = table.assign(number=wanted.get_indexer(pd.Index(table["job_id"])))
     own = own[own["number"] >= 0].sort_values(["number", "from_s", "to_s"], kind="stable")
-    phase = own["phase"].astype(str).map(PHASES.index).to_numpy()
-    place = np.fromiter(
-        (
-            places.setdefault((gpus, cores), len(places))
-            for gpus, cores in zip(own["gpus"].tolist(), own["cores"].tolist(), strict=True)
-        ),
-        np.int64,
-        len(own),
-    )
+    phase = pd.Categorical(own["phase"], PHASES).codes.astype(int)
+    (gpus, all_gpus), (cores, all_cores) = (pd.factorize(own[name].to_numpy()) for name in ("gpus", "cores"))
+    each, distinct = pd.factorize(gpus * len(all_cores) + cores)
+    numbers = [
+        places.setdefault(
+            (str(all_gpus[at // len(all_cores)]), float(all_cores[at % len(all_cores)])), len(places)
+        )
+        for at in distinct.tolist()
+    ]
+    place = np.array(numbers, np.int64)[each]
     number = own["number"].to_numpy()
     new = np.ones(len(own), bool)
     new[1:] = (number[1:] != number[:-1]) | (phase[1:] != phase[:-1]) | (place[1:] != place[:-1])
@@ -137,12 +156,13 @@ def lives(table: pd.DataFrame, jobs: list[str], places: dict[tuple[str, float], 
 
 
 def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
-    """Return the reasons of one policy's decisions.
+    """Return the reasons of one policy's decisions by columns, which `html_report_replay.js` joins to rows.
 
-    texts: rules, meanings of keys and names of terms, each once. rows: of each decision the time in s, 0 for a start, 1
-    for a pause and 2 for a resize, the job by number, rule and keys as texts, the job's key, its place, the jobs in the
-    order, the earlier ones skipped, the lists of earlier and later ones with their keys, the cause with its key or
-    nothing, and the terms.
+    texts: rules, descriptions of keys, names of terms and of options, each once; other columns have their places.
+    By decision: time, s since the decision before; kind, 0 for a start, 1 for a pause and 2 for a resize; job, by
+    number; rule; keys; key; place; ranked; skipped; and how many entries it has in each list. Lists: earlier, later and
+    cause, of jobs and their keys; terms, of names and values, which are a job where the name ends in ", job"; options,
+    of names, jobs or -1 for none, values and minima. Keys and values are whole tenths, null for infinity.
     """
     number = {name: place for place, name in enumerate(jobs)}
     texts: dict[str, int] = {}
@@ -150,41 +170,68 @@ def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
     def text(words: str) -> int:
         return texts.setdefault(words, len(texts))
 
-    def ranked(found: list[list[Any]]) -> list[list[Any]]:
-        return [[number[name], _rounded(key)] for name, key in found if name in number]
-
-    rows = []
-    for time_s, action, reason in zip(
-        decisions["time_s"].tolist(), decisions["action"], decisions["reason"], strict=True
-    ):
-        each = json.loads(reason)
-        name, key = each["own"]
-        if name not in number:
-            continue
-        terms = [
-            [text(term), number.get(value, -1) if isinstance(value, str) else _rounded(value)]
-            for term, value in each.get("terms", ())
-        ]
-        rows.append(
+    parts = [reason.partition('"own":') for reason in decisions["reason"].to_numpy(object)]
+    found = json.loads(f"[{','.join(f'{{{mark}{rest}' for _, mark, rest in parts)}]")
+    known = np.array([each["own"][0] in number for each in found], bool)
+    heads = [head for (head, _, _), own in zip(parts, known, strict=True) if own]
+    found = [each for each, own in zip(found, known, strict=True) if own]
+    rules = {head: json.loads(f"{head.rstrip(',')}}}") for head in dict.fromkeys(heads)}
+    places = {head: (text(each["rule"]), text(each["keys"])) for head, each in rules.items()}
+    own = [each["own"] for each in found]
+    columns: dict[str, Any] = {
+        "time": np.diff(decisions["time_s"].to_numpy()[known].round().astype(int), prepend=0).tolist(),
+        "kind": pd.Categorical(decisions["action"], ACTIONS).codes[known].tolist(),
+        "job": [number[name] for name, _ in own],
+        "rule": [places[head][0] for head in heads],
+        "keys": [places[head][1] for head in heads],
+        "key": _tenths([key for _, key in own]),
+        **{name: [each[name] for each in found] for name in ("place", "ranked", "skipped")},
+    }
+    for name in ("earlier", "later", "cause"):
+        lists = [each.get(name, ()) for each in found]
+        if name == "cause":
+            lists = [(each,) if each else () for each in lists]
+        listed = [[pair for pair in each if pair[0] in number] for each in lists]
+        columns[name] = {
+            "count": [len(each) for each in listed],
+            "job": [number[job] for each in listed for job, _ in each],
+            "key": _tenths([key for each in listed for _, key in each]),
+        }
+    terms = [each.get("terms", ()) for each in found]
+    columns["terms"] = {
+        "count": [len(each) for each in terms],
+        "name": [text(name) for each in terms for name, _ in each],
+        "value": _tenths(
             [
-                round(time_s),
-                ("start", "pause", "resize").index(action),
-                number[name],
-                text(each["rule"]),
-                text(each["keys"]),
-                _rounded(key),
-                *(each[field] for field in ("place", "ranked", "skipped")),
-                *(ranked(each.get(field, [])) for field in ("earlier", "later")),
-                next(iter(ranked([each["cause"]] if each.get("cause") else [])), 0),
-                terms,
+                number.get(value, -1) / 10 if isinstance(value, str) else value
+                for each in terms
+                for _, value in each
             ]
-        )
-    return {"texts": list(texts), "rows": rows}
+        ),
+    }
+    options = [each.get("options", ()) for each in found]
+    columns["options"] = {
+        "count": [len(each) for each in options],
+        "name": [text(name) for each in options for name, *_ in each],
+        "job": [number.get(job, -1) for each in options for _, job, _, _ in each],
+        "value": _tenths([value for each in options for _, _, value, _ in each]),
+        "minimum": _tenths([minimum for each in options for *_, minimum in each]),
+    }
+    return {"texts": list(texts), **columns}
 
 
-def _rounded(value: float | None) -> float | None:
-    """Return a number to a tenth; none for infinity."""
-    return None if value is None else _short(round(value, 1))
+ACTIONS = ("start", "pause", "resize")
+"""Kinds of decisions, by their number in the page."""
+
+
+def _tenths(values: list[float | None]) -> list[int | None]:
+    """Return numbers as whole tenths; none for infinity."""
+    exact = np.array(values, float)  # NaN for none
+    known = np.isfinite(exact)
+    found: list[int | None] = np.where(known, np.rint(10 * exact), 0).astype(int).tolist()
+    for place in np.flatnonzero(~known).tolist():
+        found[place] = None
+    return found
 
 
 def _timeline(run: Run, policy: str, window: int, to_s: float) -> dict[str, list[float]]:

@@ -46,6 +46,7 @@ from gpu_cluster_gym.simulator.policy import (
     may_run_compiled,
     plain,
 )
+from gpu_cluster_gym.simulator.reasons import RecordsReasons
 from gpu_cluster_gym.simulator.source import Source, adopt, seat_of, source_of
 from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants
 from gpu_cluster_gym.simulator.view import View
@@ -410,6 +411,8 @@ def run(
     if ranking:
         set_up(ranking, episode)
     whole = ranking or (policy if may_run_compiled(policy) else None)
+    if decisions is not None and isinstance(whole, RecordsReasons) and whole.has_reasons:
+        whole, decisions = whole.recording(decisions), None
     if whole and not (step_by_step or decisions is not None) and episode.run_compiled(whole, account):
         return episode
     with traces.asking():

@@ -4,12 +4,14 @@ Futures are sampled from what a scheduler knows (`simulator.kernel.moves.beliefs
 `simulator.kernel.moves.rollouts`. The policy runs inside the kernel or is asked move by move, with equal results.
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gpu_cluster_gym.simulator import move_reasons, rule_reasons
 from gpu_cluster_gym.simulator.compiled_policy import next_listed
 from gpu_cluster_gym.simulator.interrupts import interruptible
 from gpu_cluster_gym.simulator.kernel import calls
@@ -17,11 +19,18 @@ from gpu_cluster_gym.simulator.kernel.moves import rollouts
 from gpu_cluster_gym.simulator.kernel.moves.move_list import list_dtype
 from gpu_cluster_gym.simulator.kernel.moves.rollouts import RolloutBuffers, RolloutOptions
 from gpu_cluster_gym.simulator.policy import Action, RunsCompiled
+from gpu_cluster_gym.simulator.reasons import Option, Reason
 from gpu_cluster_gym.simulator.rule_policy import Rule, Steered, memory_of
 from gpu_cluster_gym.simulator.source import source_of
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
+
+RULE = (
+    "Moves are tried in sampled futures, in which the base policy continues; the one that saves most replaces the base "
+    "policy's own choice if it saves more than {margin_s:g} s and {z:g} standard errors."
+)
+SAVED = "mean total JCT saved in sampled futures, s"
 
 
 @dataclass(frozen=True)
@@ -82,8 +91,41 @@ class LookAhead(RunsCompiled):
             or source.room.buffers.memory is not source.rule_memory
         ):
             source.room = rollout_workspace(source.states, source.jobs, source.rule_memory)
+        memory = source.rule_memory[0]
+        if memory["instant"] != source.instant or memory["next_move"] == memory["num_moves"]:
+            source.room.lists["num"] = (
+                0  # so that `reason` knows whether moves are compared for the next action
+            )
         kind = rollouts.next_move(source.states, source.jobs, *source.room, self.options)
         return next_listed(source.rule_memory, kind)
+
+    def reason(self, view: "View", action: Action) -> Reason | None:
+        """Return the reason of the action returned last: the compared moves, or the reason of the rule without any."""
+        source = source_of(view)
+        v = source.room.lists[0] if isinstance(source.room, RolloutWorkspace) else None
+        if v is not None and v["num"] > 1:
+            compared = self._compared(v, source.state.gpu_node)
+            made = move_reasons.best(compared, int(v["own"]))
+            if move_reasons.is_of_move(action, v, made):
+                rule = RULE.format(margin_s=self.margin_s, z=self.z)
+                return move_reasons.reason(rule, SAVED, action, v, made, compared)
+        return rule_reasons.reason(source, action)
+
+    def _compared(self, v: np.record, gpu_node: np.ndarray) -> dict[int, Option]:
+        """Return the moves that were compared last, in the screening or in the comparison of finalists."""
+        own, futures = int(v["own"]), v["num_futures"][: v["num"]]
+        values, minima = {own: 0.0}, {}
+        for k in (int(each) for each in np.flatnonzero(futures) if each != own):
+            n, total, squares = (
+                int(futures[k]),
+                float(v["advantage_sum"][k]),
+                float(v["advantage_squares"][k]),
+            )
+            error = math.sqrt(max(squares - total**2 / n, 0.0) / (n - 1) / n) if n > 1 else 0.0
+            values[k] = total / n
+            # without a finalist these are the moves of the screening
+            minima[k] = max(self.margin_s, self.z * error) if v["is_evaluated"].any() else 0.0
+        return move_reasons.options(v, values, minima, gpu_node)
 
     def run_compiled(self, states: np.ndarray, jobs: np.ndarray, histories: np.ndarray) -> bool:
         """Run the first record to the end; return whether every job finished."""

@@ -1,10 +1,12 @@
 """Reasons of decisions: what a policy compared at the instant at which it started or paused a job.
 
 A `Ranking` is explained here, by the kernel's own functions on a copy of the state; `union` in `rule_reasons`. Another
-policy may have a method `reason(view, action) -> Reason`, which is called before the action is carried out; policies
-without it have no reasons.
+policy may have a method `reason(view, action) -> Reason`, which is called before the action is carried out. A policy
+that runs inside the kernel only records its decisions itself (`RecordsReasons`). Other policies have no reasons.
 """
 
+import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +15,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import EASY, NOBODY, RUNNING, STRICT
 from gpu_cluster_gym.simulator.measurements import estimate_s
-from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start
+from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Resize, RunsCompiled, Start
 from gpu_cluster_gym.simulator.source import Source, source_of
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 """Jobs listed before and after the one that is explained."""
-
+OPTIONS_SHOWN = 5
+"""Moves listed, that of the action included."""
 
 Terms = tuple[tuple[str, float], ...]
 """Compared quantities, as name and value; see `Reason`."""
@@ -33,6 +36,19 @@ class Ranked(NamedTuple):
 
     job: int
     key: float
+
+
+class Option(NamedTuple):
+    """A compared move, and its value in the unit of the reason's keys; the largest is best.
+
+    name: the move in words; `{job}` in it stands for the job. job: -1 for none, as where the move is to wait.
+    minimum: the value that it must exceed to be made.
+    """
+
+    name: str
+    job: int
+    value: float
+    minimum: float = -math.inf
 
 
 class Reason(NamedTuple):
@@ -49,6 +65,8 @@ class Reason(NamedTuple):
     cause: of a pause, the first job that gets its GPUs, if there is one.
     terms: further compared quantities, as name and value. A name that ends in ", s" is of seconds, one in ", job" of a
         job; the value of any other name is shown before it, as in 3600 "GPU-seconds attained".
+    options: of a policy that compares moves instead of jobs, the move of this action and some others: those that exceed
+        their minimum first, and of these the largest value. `place` and `ranked` count the compared moves then.
 
     Keys that end in ", %" are probabilities, the largest first.
     """
@@ -63,6 +81,7 @@ class Reason(NamedTuple):
     later: tuple[Ranked, ...] = ()
     cause: Ranked | None = None
     terms: Terms = ()
+    options: tuple[Option, ...] = ()
 
 
 class Decision(NamedTuple):
@@ -95,8 +114,23 @@ class Decisions:
         return asked
 
 
+class RecordsReasons(RunsCompiled):
+    """A policy that runs inside the kernel only, and can record its decisions there."""
+
+    @property
+    @abstractmethod
+    def has_reasons(self) -> bool:
+        """Whether it has reasons for its actions."""
+
+    @abstractmethod
+    def recording(self, decisions: Decisions) -> RunsCompiled:
+        """Return a copy that appends its decisions to this record; results are the same."""
+
+
 def gives_reasons(policy: object) -> bool:
     """Return whether a policy has reasons for its actions."""
+    if isinstance(policy, RecordsReasons):
+        return policy.has_reasons
     return isinstance(policy, Ranking) or callable(getattr(policy, "reason", None))
 
 
@@ -143,6 +177,21 @@ def in_order(
         tuple(later),
         **more,
     )
+
+
+def of_moves(
+    rule: str, keys: str, own: Ranked, options: Sequence[Option], chosen: int, *, cause: Ranked | None = None
+) -> Reason:
+    """Return the reason of an action by which a policy makes one of the moves that it has compared.
+
+    own: the job of the action, with the value of the move. options: all compared moves; chosen: the one that is made.
+    """
+    order = sorted(
+        range(len(options)),
+        key=lambda at: (at != chosen, options[at].value <= options[at].minimum, -options[at].value, at),
+    )
+    listed = tuple(options[at] for at in order[:OPTIONS_SHOWN])
+    return Reason(rule, keys, own, 1, len(options), cause=cause, options=listed)
 
 
 # Rankings.

@@ -329,8 +329,9 @@ def _key(figure: "Figure", axes: "Axes", title: str) -> None:
 
 def _legend(figure: "Figure", handles: Sequence[Any], title: str) -> None:
     """Write a title above all panels, and below it the labels of the handles in as many columns as fit."""
-    longest = max(len(str(handle.get_label())) for handle in handles)
-    columns = max(1, int(figure.get_figwidth() / (0.35 + 0.062 * longest)))
+    inches = [0.35 + 0.062 * len(str(handle.get_label())) for handle in handles]
+    width = figure.get_figwidth()
+    columns = len(handles) if sum(inches) < width else max(1, int(width / max(inches)))
     figure.legend(
         handles=handles,
         title=title,
@@ -393,16 +394,16 @@ def swept(runs: Sequence[Run]) -> tuple[str, pd.DataFrame]:
 
 
 def sweep(field: str, table: pd.DataFrame, reference: str, width: Width) -> "Figure":
-    """Draw the mean JCT ratio with its interval, and the mean JCT, over the values of a field, a line per policy.
+    """Draw the ratio of mean JCT with its interval, mean JCT and mean slowdown over a field, a line per policy.
 
     field, table: as `swept` returns them.
     """
     from matplotlib.figure import Figure
 
     policies = list(dict.fromkeys(table["policy"]))
-    rows, columns = (2, 1) if width == "column" else (1, 2)
+    rows, columns = (3, 1) if width == "column" else (1, 3)
     figure = Figure(figsize=(INCHES[width], 0.6 + 2.0 * rows), layout="constrained")
-    ratios_, means = figure.subplots(rows, columns, sharex=True).tolist()
+    ratios_, means, slowdowns = figure.subplots(rows, columns, sharex=True).tolist()
     unit, seconds = unit_of(max(1.0, float(table["mean_jct_s"].median())))
     for place, policy in enumerate(policies):
         own = table[table["policy"] == policy]
@@ -411,14 +412,34 @@ def sweep(field: str, table: pd.DataFrame, reference: str, width: Width) -> "Fig
         ratios_.plot(own[field], own["ratio"], label=policy, **line)
         ratios_.vlines(own[field], own["low"], own["high"], colour, linewidth=0.8, alpha=0.7)
         means.plot(own[field], own["mean_jct_s"] / seconds, **line)
+        slowdowns.plot(own[field], own["mean_slowdown"], **line)
     ratios_.axhline(1, color=GREY, linewidth=0.8, zorder=0)
     ratios_.set_title(f"Mean JCT / {reference}'s")
     means.set_title(f"Mean JCT, {unit}")
     means.set_ylim(bottom=0)
-    means.set_xticks(sorted(set(table[field])), [f"{each:g}" for each in sorted(set(table[field]))])
+    _slowdown_axis(slowdowns, table["mean_slowdown"])
+    values = sorted(set(table[field]))
+    means.set_xticks(values, [f"{each:g}" for each in values])
     figure.supxlabel(AXES.get(field, field.replace("_", " ")), fontsize="medium")
     _key(figure, ratios_, "Policies, with 95 % intervals over windows")
     return figure
+
+
+def _slowdown_axis(axes: "Axes", slowdown: pd.Series) -> None:
+    """Title an axis of slowdowns; it is logarithmic where they differ more than tenfold, since FIFO's exceed 100."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    if slowdown.max() <= 10 * slowdown.min():
+        axes.set_title("Mean slowdown")
+        axes.set_ylim(bottom=0)
+        return
+    axes.set_title("Mean slowdown (logarithmic)")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(
+        LogLocator(subs=(1.0,) if slowdown.max() > 100 * slowdown.min() else (1.0, 2.0, 5.0))
+    )
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 SHORTEST_S = 1.0

@@ -12,16 +12,19 @@ import torch
 
 from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.callbacks import Validated, Validator
-from gpu_cluster_gym.agents.checkpoint import Agent, policy_of
+from gpu_cluster_gym.agents.checkpoint import Agent, BestMove, policy_of
 from gpu_cluster_gym.agents.learn import learn
 from gpu_cluster_gym.agents.moves import MARGINS, MovesLearner, Student, play
 from gpu_cluster_gym.agents.networks import OWN, Listed, MoveNetwork, flat
 from gpu_cluster_gym.agents.training import MOVE_KINDS, MovesTraining, SteerTraining, Training
 from gpu_cluster_gym.agents.vec_env import batch
+from gpu_cluster_gym.envs.agent_policy import MovesAgent
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.moves.move_list import DIVIDE, FEATURES, KINDS
+from gpu_cluster_gym.simulator.policy import Preempt, Start
+from gpu_cluster_gym.simulator.reasons import Decisions
 from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.workloads import named, windows
 
@@ -262,3 +265,51 @@ def test_each_action_kind_has_its_algorithms() -> None:
         MovesTraining(algorithm="distillation")  # type: ignore[arg-type]
     with pytest.raises(ChoiceError, match="algorithm 'student': expected ppo, search, distillation"):
         SteerTraining(algorithm="student")  # type: ignore[arg-type]
+
+
+def test_ten_reasons_show_the_scores_and_reproduce_the_choice() -> None:
+    """Ten random decisions: the best option shown is what was done, its value is from the network's logits."""
+    training, decisions = replace(FEW, allowed_moves=MOVE_KINDS), Decisions()
+    load = windows(replace(SCENARIO, cluster="2x4", drop_too_large=True), "train", 1)[0]
+    network = network_of(3.0, training)
+    policy = policy_of(Agent(network, training, SCENARIO))
+    assert isinstance(policy, MovesAgent)
+    predict, noted = policy.predict, []
+
+    class Noting(BestMove):
+        def __call__(self, observation: Any, mask: np.ndarray) -> int:
+            chosen = super().__call__(observation, mask)
+            with torch.no_grad():
+                noted.append(
+                    (chosen, observation["moves"].copy(), network.forward_actor(flat(observation))[0].numpy())
+                )
+            return chosen
+
+    assert isinstance(predict, BestMove)
+    watched = replace(policy, predict=Noting(network, predict.keys))
+    table = load.results(run(watched, load.episode(), decisions=decisions))
+    pd.testing.assert_frame_equal(table, load.results(run(policy, load.episode())))
+    starts = sum(isinstance(each.action, Start) for each in decisions.rows)
+    pauses = sum(isinstance(each.action, Preempt) for each in decisions.rows)
+    assert pauses == table["preemptions"].sum() > 0
+    assert starts == len(table) + pauses
+    compared = [each for each in decisions.rows if each.reason.options]
+    assert len(compared) > 30
+    for at in np.random.default_rng(0).choice(len(compared), 10, replace=False).tolist():
+        action, options = compared[at].action, compared[at].reason.options
+        enough = [each.value if each.value > each.minimum else -np.inf for each in options]
+        assert np.argmax(enough) == 0
+        assert action.job == compared[at].reason.own.job
+        if isinstance(action, Start):
+            assert action.placement is not None
+            where = len(action.placement.gpus)
+            assert options[0].name.startswith(
+                f"start {{job}} on {where} GPU" if where else "start {job} on CPU"
+            )
+            assert options[0].job == action.job
+        found = [
+            logits[chosen] - logits[own] + (FEW.base_logit_scale if chosen != own else 0.0)
+            for chosen, moves, logits in noted
+            for own in [int(moves[:, OWN].argmax())]
+        ]
+        assert np.abs(np.array(found) - options[0].value).min() < 1e-4

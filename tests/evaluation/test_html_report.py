@@ -219,13 +219,13 @@ def test_waits_and_slowdowns_have_ratios_and_intervals_beside_mean_jct() -> None
     summary["mean_jct_ratio"] = dict.fromkeys(waits, equal)
     jobs = dict.fromkeys(waits, pd.DataFrame({"window": [0, 1]}))
     made = Run(Path(), {}, summary, {}, jobs, {}, {})
-    for first, shown in ((200.0, ["0.375", "0.250-0.500"]), (0.0, ["", ""])):
+    for first, shown in ((200.0, [["0.375", "0.250-0.500"]]), (0.0, [])):
         by_window["fifo"][0]["mean_wait_s"] = first
         rows = re.findall(r"<tr.*?</tr>", html_report._table(made))
         cells = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in rows]
-        at = [escape("mean wait / fifo's") in each for each in cells[0]].index(True)
-        assert cells[0][at + 1] == "95 % interval"
-        assert cells[2][at : at + 2] == shown
+        found = [at for at, each in enumerate(cells[0]) if escape("mean wait / fifo's") in each]
+        assert [cells[2][at : at + 2] for at in found] == shown
+        assert [cells[0][at + 1] for at in found] == ["95 % interval"] * len(shown)
         at = cells[0].index(escape("mean slowdown / fifo's"))
         assert cells[2][at : at + 2] == ["1.000", "1.000-1.000"]
 
@@ -263,6 +263,30 @@ def test_lives_give_the_results(run: Run, text: str) -> None:
             )
             assert life[-1][2] - life[0][1] == pytest.approx(row["jct_s"], abs=1)
             assert waits == pytest.approx(row["wait_s"], abs=len(life))
+
+
+def test_reasons_match_the_record(run: Run, text: str) -> None:
+    """Each decision of `decisions.csv` is in the page with its texts, jobs and keys, in tenths."""
+    win = window_of(text)
+    assert {*run.decisions} == {"fifo", "srtf"}
+    for policy, decisions in run.decisions.items():
+        why, jobs = win["policies"][policy]["why"], win["jobs"]["id"]
+        later = iter(zip(why["later"]["job"], why["later"]["key"], strict=True))
+        assert len(why["time"]) == len(decisions)
+        for place, row in enumerate(decisions.to_dict("records")):
+            reason = json.loads(row["reason"])
+            assert sum(why["time"][: place + 1]) == round(row["time_s"])
+            assert ("start", "pause", "resize")[why["kind"][place]] == row["action"]
+            assert jobs[why["job"][place]] == row["job_id"] == reason["own"][0]
+            assert why["texts"][why["rule"][place]] == reason["rule"]
+            assert why["texts"][why["keys"][place]] == reason["keys"]
+            assert why["key"][place] == pytest.approx(10 * reason["own"][1], abs=0.51)
+            assert [why[name][place] for name in ("place", "ranked")] == [reason["place"], reason["ranked"]]
+            listed = [next(later) for _ in range(why["later"]["count"][place])]
+            assert [jobs[job] for job, _ in listed] == [name for name, _ in reason.get("later", ())]
+            keys = [10 * key for _, key in reason.get("later", ())]
+            assert [key for _, key in listed] == pytest.approx(keys, abs=0.51)
+        assert next(later, None) is None
 
 
 def test_the_time_shown_ends_where_scheduling_does() -> None:
@@ -467,7 +491,8 @@ def test_ten_random_decisions_are_explained_as_recorded(page: Browser, folder: P
                 .filter((each) => each.innerText.startsWith('{clock(round(time_s))}')).map((each) => each.innerText)"""
             )
             found = json.loads(reason)
-            own = page.run(f"keyText({json.dumps(found['keys'])}, {found['own'][1]:.1f})")
+            submitted = f"replay.win.jobs.submit[replay.win.jobs.id.indexOf({json.dumps(job)})]"
+            own = page.run(f"keyText({json.dumps(found['keys'])}, {found['own'][1]:.1f}, {submitted})")
             if action == "pause":
                 parts = [f"Why: for job {found['cause'][0]}", own]
             else:
@@ -512,7 +537,7 @@ def test_decisions_of_union_are_explained(page: Browser, tmp_path: Path) -> None
 def test_probabilities_of_an_agent_are_explained(page: Browser, folder: Path) -> None:
     """Largest first, in percent, for starts and for pauses."""
     opened(page, folder)
-    row = [0, None, 0, 0, 1, 12.5, 2, 3, 1, [[1, 50.0]], [[2, 0.1]], 0, [[2, 37.5]]]
+    row = [0, None, 0, 0, 1, 12.5, 2, 3, 1, [[1, 50.0]], [[2, 0.1]], 0, [[2, 37.5]], []]
     texts = ["Actions are drawn.", "probability, %", "% for waiting"]
     names = page.run("replay.win.jobs.id.slice(0, 3)")
     for kind in (0, 1):
@@ -522,6 +547,31 @@ def test_probabilities_of_an_agent_are_explained(page: Browser, folder: Path) ->
             f"Why: number 2 of 3 by probability: 12.5 %. Before it, 1 queued job not started: {names[1]} (50 %)."
         )
         assert said.endswith("Compared: 37.5 % for waiting.")
+
+
+def test_times_of_submission_count_from_the_first_one(page: Browser, folder: Path) -> None:
+    """As in the job's history, although a key of the record counts from the begin of the episode, days before."""
+    opened(page, folder)
+    row = [200_000, 0, 3, 0, 1, 172_800.0, 1, 2, 0, [], [[4, 172_900.0]], 0, [], []]
+    said = page.run(f"reasonText(['In order.', 'time of submission, s'], replay.win, {json.dumps(row)})")
+    submitted = [clock(time_s) for time_s in page.run("replay.win.jobs.submit.slice(3, 5)")]
+    name = page.run("replay.win.jobs.id[4]")
+    assert said == f"Why: first of 2 by time of submission: {submitted[0]}. Next: {name} ({submitted[1]})."
+
+
+def test_compared_moves_are_explained(page: Browser, folder: Path) -> None:
+    """First the move that was made; a value of seconds is a duration, and other jobs are named."""
+    opened(page, folder)
+    options = [[2, 1, 600, 120.0], [3, -1, 0, None], [2, 2, -5, 7.5]]
+    texts = ["Moves are tried.", "mean total JCT saved, s", "start {job} on 1 GPU of node 0", "wait"]
+    row = [0, 0, 1, 0, 1, 600, 1, 9, 0, [], [], 0, [], options]
+    names = page.run("replay.win.jobs.id.slice(0, 3)")
+    said = page.run(f"reasonText({json.dumps(texts)}, replay.win, {json.dumps(row)})")
+    assert said == (
+        f"Why: of 9 compared moves, by mean total JCT saved: start job {names[1]} on 1 GPU of node 0 (10 min, more "
+        f"than 2 min required). Others: wait (0 s); start job {names[2]} on 1 GPU of node 0 (-5 s) "
+        "and 6 more."
+    )
 
 
 def test_a_policy_without_reasons_says_so(page: Browser, folder: Path) -> None:

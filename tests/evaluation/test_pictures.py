@@ -223,7 +223,23 @@ def test_a_sweep_has_a_row_per_value_and_policy(at_ticks: list[Path], tmp_path: 
     assert row["ratio"] == pytest.approx(summary["mean_jct_ratio"]["srtf"]["ratio"])
     with style(IN_PRINT):
         for width in INCHES:
-            assert outside(figures.sweep("tick", found, "fifo", width)) == []
+            figure = figures.sweep("tick", found, "fifo", width)
+            assert outside(figure) == []
+            slowdowns = figure.axes[2]
+            assert slowdowns.get_title("left").startswith("Mean slowdown")
+            for line, (_, own) in zip(slowdowns.lines, found.groupby("policy", sort=False), strict=True):
+                assert np.asarray(line.get_ydata()) == pytest.approx(own["mean_slowdown"].to_numpy())
+
+
+@pytest.mark.parametrize(("factor", "scale"), [(9.0, "linear"), (11.0, "log")])
+def test_slowdowns_that_differ_more_than_tenfold_have_a_logarithmic_axis(factor: float, scale: str) -> None:
+    rows = [
+        {"load": load, "policy": name, "ratio": 1.0, "low": 1.0, "high": 1.0}
+        for load in (0.6, 0.8)
+        for name in "ab"
+    ]
+    table = pd.DataFrame(rows).assign(mean_jct_s=3600.0, mean_slowdown=[2.0, 3.0, 4.0, 2.0 * factor])
+    assert figures.sweep("load", table, "a", "page").axes[2].get_yscale() == scale
 
 
 def test_runs_that_differ_in_more_than_a_number_are_no_sweep(

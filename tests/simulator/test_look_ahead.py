@@ -10,14 +10,16 @@ import pandas as pd
 import pytest
 
 from gpu_cluster_gym.simulator.cluster import uniform
-from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.episode import Episode, asking, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.kernel.moves import rollouts
 from gpu_cluster_gym.simulator.kernel.moves.move_list import FEATURES
 from gpu_cluster_gym.simulator.kernel.union import decide
 from gpu_cluster_gym.simulator.look_ahead_policy import LookAhead, rollout_workspace
-from gpu_cluster_gym.simulator.policy import Policy
+from gpu_cluster_gym.simulator.policy import Policy, Preempt, Resize, Start, Wait
+from gpu_cluster_gym.simulator.reasons import Decisions, Option
 from gpu_cluster_gym.simulator.rule_policy import Choose, Offsets, Rule, Steered, memory_of
+from gpu_cluster_gym.simulator.source import source_of
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
 from tests.cases import hidden_fields, tiny
 
@@ -241,6 +243,72 @@ def test_a_future_that_never_ends_has_a_finite_cost() -> None:
     assert found is not None
     assert np.isfinite(found.advantages_s).all()
     assert 1 < np.abs(found.advantages_s).max() < 1e8
+
+
+def best_shown(options: tuple[Option, ...]) -> int:
+    """Return the place of the largest value among the options that exceed their minimum."""
+    values = [each.value if each.value > each.minimum else -np.inf for each in options]
+    return int(np.argmax(values))
+
+
+def test_ten_reasons_show_the_advantages_and_reproduce_the_choice() -> None:
+    """Ten random decisions: the best option shown is what was done, and the values are those of `label` before it."""
+    policy, load = LookAhead(draws=4, screening=0), window()
+    episode, decisions = load.episode(), Decisions()
+    ask = decisions.watched(asking(policy, episode), policy, episode)
+    source, found = source_of(episode.view), []
+    while not episode.done:
+        assert episode.advance()
+        while True:
+            before = episode.states.copy(), episode.jobs.copy(), source.rule_memory.copy()
+            count = len(decisions.rows)
+            if isinstance(action := ask(), Wait):
+                break
+            if (
+                len(decisions.rows) > count
+                and (reason := decisions.rows[-1].reason).options
+                and len(before[2])
+            ):
+                found.append((action, reason, label(policy, *before)))
+            episode.apply(action)
+        episode.apply(action)
+    assert ends(episode) == ends(run(policy, load.episode()))
+    assert len(found) >= 20
+    for at in np.random.default_rng(0).choice(len(found), 10, replace=False).tolist():
+        action, reason, labels = found[at]
+        options = reason.options
+        assert best_shown(options) == 0
+        assert reason.own.job == action.job
+        match action:
+            case Start(job, placement):
+                assert options[0].job == job
+                assert options[0].name.startswith(f"start {{job}} on {len(placement.gpus)} GPU")
+            case Resize(job, _, placement) if placement:
+                assert options[0].job == job
+                assert options[0].name.startswith(f"move {{job}} to {len(placement.gpus)} GPU")
+            case Preempt(job):
+                assert "in place of" in options[0].name or options[0] == ("pause {job}", job, *options[0][2:])
+        if labels is None:  # a further action of a move
+            continue
+        assert reason.ranked == len(labels.advantages_s)
+        shown = sorted((each.value for each in options[1:]), reverse=True)
+        assert {round(each.value, 6) for each in options} <= {
+            round(each, 6) for each in labels.advantages_s.tolist()
+        }
+        assert sum("own choice" in each.name for each in options) <= 1
+        assert max(options[0].value, *shown) <= labels.advantages_s.max() + 1e-6
+
+
+def test_a_look_ahead_that_finds_nothing_better_makes_the_choice_of_its_rule() -> None:
+    """Without a move that saves enough, the option shown first is the rule's own, with a value of 0."""
+    policy, decisions = replace(QUICK, margin_s=1e18), Decisions()
+    run(policy, window().episode(), decisions=decisions)
+    compared = [each.reason for each in decisions.rows if each.reason.options]
+    assert len(compared) >= 10
+    for reason in compared:
+        assert reason.options[0].name.endswith("the rule's own choice")
+        assert reason.options[0].value == reason.own.key == 0
+        assert best_shown(reason.options) == 0
 
 
 def test_options_out_of_bounds_are_rejected() -> None:
