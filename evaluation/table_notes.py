@@ -77,6 +77,7 @@ LEVERS = {
     "cores": Lever(lambda load: "cores" in load.scenario.parts, "physics without cores"),
     "elastic": Lever(_has_elastic_jobs, "no elastic jobs"),
     "gpu_types": Lever(_has_several_types, "one type of GPU"),
+    "priorities": Lever(lambda load: bool((load.jobs["priority"] != 0).any()), "no priorities"),
     "deadlines": Lever(lambda load: bool((load.jobs["deadline_s"] > 0).any()), "no deadlines"),
     "users": Lever(
         lambda load: bool(load.tenants) or len(set(load.jobs["user"].tolist())) > 1, "one user, no tenants"
