@@ -242,14 +242,45 @@ MUTANTS = (
         ),
     ),
     *in_file(
+        f"{KERNEL}/cluster/placement.py",
+        "simulator/test_constraints",
+        ("jobs use every node", "(jobs[job].barred >> s.node_group[node]) & 1 == 0", "True"),
+        (
+            "the largest node is any node's",
+            "        if group_holds(s, jobs, job, group):\n            largest",
+            "        if True:\n            largest",
+        ),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/events.py",
+        "simulator/test_constraints",
+        ("nothing is held", "if s.unmet[s.num_arrived] > 0:", "if s.unmet[s.num_arrived] < 0:"),
+        ("the first end lets a job go", "if s.unmet[other] == 0 and s.phase", "if s.phase"),
+        ("a job lets those of others go", "begin = s.dependents_end[job - 1] if job > 0 else 0", "begin = 0"),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/tenants.py",
+        "simulator/test_constraints",
+        (
+            "claims are on every node",
+            "if is_claim and (s.binds == 0 or shares_a_node(s, jobs[job].barred, barred)):",
+            "if is_claim:",
+        ),
+        (
+            "free GPUs are on every node",
+            "    if s.binds:\n        free = 0\n",
+            "    if False:\n        free = 0\n",
+        ),
+    ),
+    *in_file(
         f"{KERNEL}/cluster/tenants.py",
         "simulator/test_tenants",
         (
             "wide jobs have claims",
-            "if tenant != but and wanted <= rest_of_quota(s, tenant):",
-            "if tenant != but:",
+            "tenant != but and wanted <= rest_of_quota(s, tenant)",
+            "tenant != but",
         ),
-        ("tenants claim from themselves", "if tenant != but and wanted", "if wanted"),
+        ("tenants claim from themselves", "is_claim = tenant != but and wanted", "is_claim = wanted"),
         (
             "claims have no limit",
             "total += min(s.tenant_left[tenant], rest_of_quota(s, tenant))",
@@ -257,7 +288,7 @@ MUTANTS = (
         ),
         (
             "claims hold nobody back",
-            "return s.num_free - sum_of_claims(s, jobs, tenant) >= more",
+            "return may_borrow(s, jobs, job) >= more",
             "return s.num_free >= more",
         ),
         ("handed-over GPUs count again", "count += not of_tenant and holder != job", "count += 1"),

@@ -425,7 +425,7 @@ class Changed:
         rng, table, coming = self._rng, self.table, np.flatnonzero(self._future)
         if not len(coming):
             return
-        other = [name for name in table.columns if name not in ("job_id", "submit_s")]
+        other = [name for name in table.columns if name not in ("job_id", "submit_s", "depends_on")]
         order = rng.permutation(coming)
         for name in other:
             table.loc[coming, name] = table[name].to_numpy()[order]

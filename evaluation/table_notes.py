@@ -42,7 +42,12 @@ USUAL = tuple(part for part in PARTS if part in Scenario(physics="standard").par
 MEASURED = "measured"
 """Origin of a column read from a trace."""
 
-DROPPED = ("jobs larger than the cluster dropped: ", "CPU jobs taken out, since cpu_jobs is off: ")
+DROPPED = (
+    "jobs larger than the cluster dropped: ",
+    "jobs larger than the nodes that they may use dropped: ",
+    "CPU jobs taken out, since cpu_jobs is off: ",
+    "dependencies on jobs that are not simulated, taken as met: ",
+)
 """Prefixes of the notes that `workloads._workload.prepare` makes on each window; other notes are on the whole trace."""
 
 WHOLE_LOG = "windows are of the whole log, so no policy may have been tuned or trained on any part of it"
@@ -72,6 +77,7 @@ LEVERS = {
     "cores": Lever(lambda load: "cores" in load.scenario.parts, "physics without cores"),
     "elastic": Lever(_has_elastic_jobs, "no elastic jobs"),
     "gpu_types": Lever(_has_several_types, "one type of GPU"),
+    "priorities": Lever(lambda load: bool((load.jobs["priority"] != 0).any()), "no priorities"),
     "deadlines": Lever(lambda load: bool((load.jobs["deadline_s"] > 0).any()), "no deadlines"),
     "users": Lever(
         lambda load: bool(load.tenants) or len(set(load.jobs["user"].tolist())) > 1, "one user, no tenants"
@@ -113,6 +119,9 @@ def heading(workloads: Sequence["Workload"]) -> list[str]:
             + " (in the first window)"
             * (len(workloads) > 1 and scenario.quotas == PROPORTIONAL)
         )
+    if scenario.constraints is not None:
+        partitions = f", partitions {scenario.partitions}" if scenario.partitions else ""
+        lines.append(f"constraints {scenario.constraints}{partitions}")
     if scenario.max_duration is not None:
         lines.append(f"run times capped at {scenario.max_duration:,g} s")
     return lines

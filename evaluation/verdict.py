@@ -300,7 +300,9 @@ def too_far(names: str, calibration: Calibration) -> str:
 
 
 def _several_partitions(workload: "Workload") -> str:
-    """Return a hint at the partitions of a log of several; empty for another log."""
+    """Return a hint at the partitions of a log of several; empty for another log, and if they are simulated."""
+    if workload.scenario.partitions:
+        return ""
     names = sorted({*workload.table.get("partition", pd.Series(dtype=str)).astype(str)})
     if len(names) < 2:
         return ""

@@ -18,7 +18,7 @@ LIVED = ("queued", "reserved", "loading", "running", "pausing", "restarting")
 
 SEGMENTS = {
     "job": "row of the job in the job table",
-    "phase": "one of `LIVED`; a paused job is queued again",
+    "phase": "one of `LIVED`; a paused job is queued again; a job that waits for others counts as queued",
     "from_s": "start of the segment",
     "to_s": "end of the segment",
     "holding": "row of the resources that the job held, in `Account.holdings`; -1 for none",
@@ -44,7 +44,7 @@ HOLDINGS = {
 OVER_TIME = {
     "time_s": "start of the interval, which lasts until the next row",
     "present": "jobs submitted and not finished",
-    "queued": "queued jobs, paused ones included",
+    "queued": "queued jobs, paused ones and those that wait for other jobs included",
     "reserved": "jobs with reserved GPUs that pausing jobs still hold",
     "restarting": "failed jobs that are not queued again yet",
     "held_gpus": "GPUs held by any job",

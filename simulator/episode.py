@@ -9,6 +9,7 @@ import numpy as np
 
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.constraints import NO_CONSTRAINTS, Constraints
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.history import History, records_of
 from gpu_cluster_gym.simulator.interrupts import interruptible
@@ -78,6 +79,7 @@ class Episode:
     fits: (jobs, terms) speed models fitted to profiles, zero where unknown; written as they become known
     history: run-time predictor; without one, expected values are estimates
     tenants: tenant of each job, and the quotas; by default there are none
+    constraints: nodes that each job may use, and jobs that it waits for; by default there are none
     """
 
     def __init__(
@@ -97,10 +99,12 @@ class Episode:
         fits: np.ndarray | None = None,
         history: History | None = None,
         tenants: Tenants = NO_TENANTS,
+        constraints: Constraints = NO_CONSTRAINTS,
     ) -> None:
         """Lay out the machines; no job has arrived."""
         physics.check(placement)
         tenants.check(jobs["num_gpus"], cluster.num_gpus, placement)
+        constraints.check(placement)
         self.jobs = typed(np.array(jobs), JOB)
         self.fits = self.jobs["fitted"].copy() if fits is None else fits
         self.jobs["fitted"] = self.fits
@@ -117,6 +121,7 @@ class Episode:
             tick=0.0 if exact else tick_s,
             seed=seed,
             **tenants.fields(),
+            **constraints.fields(),
             **physics.fields(cluster),
         )
         self.tenants = tenants.names

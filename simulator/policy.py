@@ -183,7 +183,9 @@ def number(given: object, name: str) -> float:
     raise ValueError(f"{name} {given!r}: expected a number")
 
 
-Key = Literal["submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted"]
+Key = Literal[
+    "submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted", "priority"
+]
 KEY_WORDS: tuple[str, ...] = get_args(Key)
 Preemption = Literal["never", "by_order", "cost_aware"]
 
@@ -193,8 +195,8 @@ class Ranking:
     """A policy that is only an order: smallest key first, ties by (submit, job).
 
     key: `submit`; `estimate` of the run time; `remaining` run time by the estimate; `remaining_area`, the same times
-        GPUs; `level` of attained GPU-seconds; `true_remaining`, for oracles; `weighted`: (remaining + load if paused) x
-        GPUs ** `exponent`
+        GPUs; `level` of attained GPU-seconds; `true_remaining`, for oracles; `priority` of the log, the
+        highest first; `weighted`: (remaining + load if paused) x GPUs ** `exponent`
     preempt: never; `by_order`, so that the first jobs of the order run; `cost_aware`, which pauses victims for a job
         that does not fit if their mean remaining time exceeds the sum over victims of (the job's remaining time +
         `margin` x the victim's overhead)

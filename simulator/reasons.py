@@ -203,6 +203,7 @@ KEYS = {
     "remaining_area": "estimated remaining time x GPUs, s",
     "level": "level of attained GPU-seconds",
     "true_remaining": "true remaining time, s",
+    "priority": "priority of the log, negated",
 }
 GREEDY_RULE = "Jobs are tried in this order: each that fits starts, and one that does not fit is skipped."
 STRICT_RULE = "Jobs start in this order; the first that does not fit blocks all later ones."

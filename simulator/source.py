@@ -59,6 +59,7 @@ REASONS = {
     9: "it cannot run with this number of workers and servers on this number of GPUs",
     10: "it is a CPU job, or is not running",
     11: "its tenant would hold more GPUs than its quota, and may not borrow them",
+    12: "its constraints do not allow a node of the placement (GPU type or partition)",
 }
 """Messages by the code that `kernel.cluster.legality` returns for an illegal action."""
 

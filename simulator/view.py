@@ -365,9 +365,15 @@ class View:
         return source_of(self).why_not(action)
 
     def can_hold(self, job: int) -> np.ndarray:
-        """Return for each node whether its GPUs have the memory for a job alone; it may not start on others."""
+        """Return for each node whether a job may use it, and its GPUs have the memory for the job alone.
+
+        It may not start on others.
+        """
         source, job = self._arrived(job)
         able: np.ndarray = self.nodes.gpu_memory_gib >= source.jobs["gpu_memory_gib"][job]
+        if barred := int(source.jobs["barred"][job]):
+            groups = source.state.array("node_group")[: len(able)]
+            able &= (barred >> groups) & 1 == 0
         return able
 
     def gpus_of(self, job: int) -> list[int]:

@@ -15,7 +15,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from gpu_cluster_gym.traces._asking import asking, refuse_while_asking
-from gpu_cluster_gym.traces._columns import COLUMNS, Column
+from gpu_cluster_gym.traces._columns import COLUMNS, NOTHING, Column
 from gpu_cluster_gym.traces._fill import (
     ERRORS,
     MAX_LOSS,
@@ -52,6 +52,7 @@ __all__ = [
     "COLUMNS",
     "ERRORS",
     "MAX_LOSS",
+    "NOTHING",
     "NO_MODEL",
     "STATISTICS",
     "VERSION",

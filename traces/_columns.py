@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+NOTHING = "none"
+"""Text in place of a blank cell, where a column of text may be blank."""
 SHORTEST_S = 1e-6  # shortest run time; much shorter ones underflow in ratios
 MAX_SERVERS = 10  # parameter servers of a job, as in the simulator
 
@@ -26,6 +28,7 @@ LIMITS = {
     "workers": 1e6,
     "servers": MAX_SERVERS,
     "times": 1e6,
+    "points": 1e15,
 }
 """Largest value by unit."""
 
@@ -42,6 +45,7 @@ _WORDS = {
     "workers": "a whole number of workers",
     "servers": "a whole number of parameter servers",
     "times": "a ratio",
+    "points": "a number",
 }
 
 
@@ -56,6 +60,7 @@ class Column:
     required: whether a trace must have it
     minimum: smallest value
     choices: the words allowed in a cell of text; empty for any
+    may_be_blank: whether a cell of text may be blank, which is read as NOTHING
     expects: the rule for a cell, in words, where it is not the usual one of the unit
     filled: how it is drawn where a trace lacks it; empty for a column that cannot be drawn
     parts: the parts of physics that use it
@@ -76,6 +81,7 @@ class Column:
     required: bool = False
     minimum: float = 0.0
     choices: tuple[str, ...] = ()
+    may_be_blank: bool = False
     expects: str = ""
     filled: str = ""
     parts: tuple[str, ...] = ()
@@ -169,9 +175,31 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "tenant", str, "", "who its GPUs count against: an account, a team, a virtual cluster; else the vc"
     ),
-    Column("partition", str, "", "partition or queue it was submitted to"),
+    Column(
+        "partition",
+        str,
+        "",
+        "partition or queue it was submitted to, or several, joined by +",
+        may_be_blank=True,
+    ),
     Column("qos", str, "", "quality of service or priority class"),
-    Column("gpu_type", str, "", "type of GPU in the log; for description only"),
+    Column("gpu_type", str, "", "type of GPU that it may use, or several, joined by +", may_be_blank=True),
+    Column(
+        "depends_on",
+        str,
+        "",
+        "ids of the jobs that must end before it may start, joined by +",
+        may_be_blank=True,
+    ),
+    Column(
+        "priority",
+        float,
+        "points",
+        "priority in the log, a higher one first; 0 where constraints do not name it",
+        minimum=-np.inf,
+        simulated=True,
+        shown=True,
+    ),
     Column("time_limit_s", float, "s", "limit of duration_s, at which the job is ended; 0 = none"),
     Column("status", str, "", "how it ended in the log"),
     Column("logged_start_s", float, "s", "its start in the log, on the clock of submit_s", minimum=-np.inf),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_cluster_gym.traces._columns import COLUMNS, SHORTEST_S
+from gpu_cluster_gym.traces._columns import COLUMNS, NOTHING, SHORTEST_S
 from gpu_cluster_gym.traces._registry import unknown
 from gpu_cluster_gym.traces._table import TraceError, check, quote
 from gpu_cluster_gym.traces._times import Clock, Times
@@ -23,8 +23,6 @@ File = str | PathLike[str]
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
-NOTHING = "none"
-"""Text in place of a blank cell, where a column of text may be blank in the log."""
 LOGGED_END = "logged_end_s"
 """Name for `--columns` of a column with ends, from which run times follow if the file has none."""
 SHARES = "jobs that ask for a fraction of a GPU, rounded up to whole GPUs"

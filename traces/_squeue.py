@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gpu_cluster_gym.traces._columns import NOTHING
 from gpu_cluster_gym.traces._json import Objects
-from gpu_cluster_gym.traces._log import NOTHING, File, Head
+from gpu_cluster_gym.traces._log import File, Head
 from gpu_cluster_gym.traces._table import TraceError, check, quote, read_bytes
 from gpu_cluster_gym.traces.slurm import ENDED, QUEUED, RUNNING, SHARDS, SHARED, array_tasks
 

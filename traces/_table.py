@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_cluster_gym.traces._asking import refuse_while_asking
-from gpu_cluster_gym.traces._columns import COLUMNS, GPUS, LIMITS, Column
+from gpu_cluster_gym.traces._columns import COLUMNS, GPUS, LIMITS, NOTHING, Column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,6 +178,8 @@ def _text(
         return cells, np.zeros(len(cells), bool)
     text = np.empty(len(cells), object)
     text[:] = [cell if isinstance(cell, str) else "" for cell in cells]
+    if column.may_be_blank:
+        text[:] = [cell if cell.strip() else NOTHING for cell in text]
     strange = {cell for cell in set(text) if not cell.isprintable() or cell.isspace() or cell == ""}
     bad = np.zeros(len(text), bool)
     if strange:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gpu_cluster_gym.traces._columns import NOTHING
 from gpu_cluster_gym.traces._json import Objects
 from gpu_cluster_gym.traces._log import (
     LOGGED_END,
-    NOTHING,
     ZERO,
     File,
     Head,

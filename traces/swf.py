@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gpu_cluster_gym.traces._log import LOGGED_END, NOTHING, ZERO, File, Head, Log, Options, Reader
+from gpu_cluster_gym.traces._columns import NOTHING
+from gpu_cluster_gym.traces._log import LOGGED_END, ZERO, File, Head, Log, Options, Reader
 from gpu_cluster_gym.traces._table import TraceError, quote, read_bytes, refuse_no_text
 
 FIELDS = (

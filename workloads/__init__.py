@@ -21,6 +21,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.parameters import PARAMETERS, Para
 from gpu_cluster_gym.traces import available, did_you_mean, find
 from gpu_cluster_gym.workloads._present import Present, present
 from gpu_cluster_gym.workloads._scenario import (
+    EVERY,
     FULL_TRACE,
     MEASURED,
     PARTS,
@@ -163,6 +164,10 @@ def refuse_ineffective(scenario: Scenario, fields: Mapping[str, Any]) -> None:
     if fields.get("borrowing", "none") != "none" and scenario.quotas is None:
         expected = f"none, or quotas as well, such as quotas {PROPORTIONAL}"
         raise ChoiceError([Wrong("borrowing", scenario.borrowing, expected)])
+    if fields.get("partitions") and not {"partition", EVERY} & {*(scenario.constraints or "").split(",")}:
+        raise ChoiceError(
+            [Wrong("partitions", scenario.partitions, "constraints partition as well; otherwise drop it")]
+        )
     parts = parts_of(scenario.physics_name)
     if MEASURED in parts:  # these depend on the log
         return

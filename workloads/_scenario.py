@@ -57,6 +57,10 @@ batch sizes of one model it is 0.97 (Lucid's runs), while throughput repeats wit
 MEMORY_ERROR = 0.025  # a line over batch sizes fits 38 measured models to 2.5 %
 
 PROPORTIONAL = "proportional"
+BINDING = ("gpu_type", "partition", "depends_on", "priority")
+"""Columns that may bind jobs, if the scenario's constraints name them."""
+EVERY = "all"
+"""Name for those of `BINDING` that a log has."""
 
 Split = Literal["train", "validation", "test"]
 WholeLog = Literal["all"]
@@ -107,6 +111,44 @@ def quotas_expected(quotas: str) -> str | None:
     return "proportional, NAME=GPUS,... with each name once, or a file that ends in .csv"
 
 
+def constraints_expected(text: str) -> str | None:
+    """Return the known constraints, for an error about a text that names others; None for a valid text."""
+    names = [name.strip() for name in text.split(",")]
+    wrong = [name for name in names if name not in BINDING]
+    if text == EVERY or (not wrong and len({*names}) == len(names)):
+        return None
+    hints = "".join(did_you_mean(name, (EVERY, *BINDING)) for name in wrong)
+    return f"{EVERY}, or a comma-separated list of {', '.join(BINDING)}, each once{hints}"
+
+
+def partitions_in(text: str) -> dict[str, list[int]] | None:
+    """Return the nodes of each partition in a text NAME=0-3+8,...; None for a text of another form."""
+    found: dict[str, list[int]] = {}
+    for pair in text.split(","):
+        name, _, parts = (each.strip() for each in pair.rpartition("="))
+        if not name or name in found:
+            return None
+        found[name] = []
+        for part in parts.split("+"):
+            ends = [end.strip() for end in part.split("-")]
+            if len(ends) > 2 or not all(end.isdecimal() and len(end) < 8 for end in ends):
+                return None
+            first, last = int(ends[0]), int(ends[-1])
+            if first > last:
+                return None
+            found[name] += range(first, last + 1)
+    return found
+
+
+def partitions_expected(text: str) -> str | None:
+    """Return the form of partitions, for an error about a text of another form; None for a valid text."""
+    return (
+        "NAME=NODES,..., each name once, with nodes such as 0-3 or 0-3+8"
+        if partitions_in(text) is None
+        else None
+    )
+
+
 class Window(NamedTuple):
     """A window: its split of the trace and its number there; `FULL_TRACE` for a full trace."""
 
@@ -151,6 +193,13 @@ class Rules:
     borrowing: Literal["none", "idle", "reclaim"] = "none"
     """Use of GPUs beyond a tenant's quota. none: not allowed; idle: GPUs that no other tenant claims; reclaim: the
     same, until other tenants need their guaranteed GPUs and take them back by preemption."""
+    constraints: str | None = choice(None, expected=constraints_expected)
+    """Columns of a log that bind jobs: gpu_type (types of GPUs that a job may use), partition (see --partitions),
+    depends_on (jobs that must end before a job may start), priority (which policies then see); a comma-separated list,
+    or all that the log has. Default: none."""
+    partitions: str | None = choice(None, expected=partitions_expected)
+    """Nodes of each partition, for --constraints partition: NAME=0-3+8,OTHER=4-7, by the numbers of nodes from 0;
+    partitions may overlap."""
     physics: str | None = choice(None, expected=parts_expected)
     """Simulated effects: standard (all that concern jobs on GPUs; the default for generated windows with a fixed number
     of jobs), measured (those whose inputs are all in the log, so that nothing is sampled; the default with

@@ -93,7 +93,7 @@ def _wider_nodes(scenario: Scenario) -> Mapping[str, Any]:
 
 def _has_even_nodes(scenario: Scenario) -> bool:
     nodes, _ = _uniform_nodes(scenario)
-    return nodes > 0 and nodes % 2 == 0
+    return nodes > 0 and nodes % 2 == 0 and scenario.partitions is None  # these name nodes by their numbers
 
 
 def _uniform_nodes(scenario: Scenario) -> tuple[int, int]:

@@ -35,6 +35,8 @@ ACCEPTANCE: dict[str, Any] = {
     "restart_cost": "high",
     "shift": None,
     "quotas": None,
+    "constraints": None,
+    "partitions": None,
 }
 """Fields of the scenario for acceptance, independent of those for the policies."""
 SHARES: dict[Split, tuple[float, float]] = {

@@ -19,10 +19,19 @@ import numpy as np
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong
 from gpu_cluster_gym.simulator.cluster import Cluster, cluster
+from gpu_cluster_gym.simulator.constraints import NO_CONSTRAINTS, Constraints
 from gpu_cluster_gym.simulator.jobs import gives_out_cores, jobs_array
 from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, PHYSICS
 from gpu_cluster_gym.simulator.physics import Physics, acting
 from gpu_cluster_gym.simulator.tenants import NO_TENANTS, Tenants
+from gpu_cluster_gym.workloads._constraints import (
+    MET,
+    asked_for,
+    columns_that_bind,
+    constraints_of,
+    not_simulated,
+    refuse_wrong_dependencies,
+)
 from gpu_cluster_gym.workloads._quotas import cut_at_limits, guaranteed, tenants_of
 from gpu_cluster_gym.workloads._scenario import (
     FULL_TRACE,
@@ -52,10 +61,11 @@ ROWS_SHOWN = 10
 RUN_TIMES = ("duration_s", "profiled_duration_s", "predicted_duration_s")
 ROUNDING = 1e-9  # of times, in seconds and as a share
 WRITTEN = "fitted"  # the one field of a job that is written during an episode
-MACHINES = ("node_gpus", "node_memory", "node_cores", "node_type", "gpu_node", "node_first", "node_level")
+MACHINES = ("node_gpus", "node_memory", "node_cores", "node_type", "gpu_node", "node_first", "node_group")
 RULES = (
     *("num_jobs", "num_nodes", "num_gpus", "seed", "busy_until"),
     *("num_tenants", "borrowing", "tenant", "quota"),
+    *("num_dependencies", "dependents_end", "dependents"),
     *(name for name, *_ in PHYSICS),
 )
 
@@ -70,6 +80,7 @@ class Workload:
     scenario: the scenario it was prepared for
     window: its part of the trace
     tenants: tenants of the jobs, and their quotas
+    constraints: nodes and other jobs that bind the jobs
     """
 
     table: pd.DataFrame
@@ -78,6 +89,7 @@ class Workload:
     scenario: Scenario
     window: Window = FULL_TRACE
     tenants: Tenants = NO_TENANTS
+    constraints: Constraints = NO_CONSTRAINTS
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Workload:
         """Return itself: it never changes."""
@@ -106,7 +118,8 @@ class Workload:
     @property
     def room(self) -> int:
         """Number of jobs for which records have room at least: the same for steady windows of different sizes."""
-        return max(len(self.jobs), self.scenario.jobs if self.scenario.steady_load is not None else 0)
+        usual = self.scenario.jobs if self.scenario.steady_load is not None else 0
+        return max(len(self.jobs), len(self.constraints.waits_for), usual)
 
     @cached_property
     def first_counted(self) -> int:
@@ -157,6 +170,7 @@ class Workload:
             fits=self.fits,
             history=predictor(scenario.run_time_predictor),
             tenants=self.tenants,
+            constraints=self.constraints,
         )
 
     @cached_property
@@ -403,8 +417,12 @@ def prepare(
             table, (table["num_gpus"] == 0).to_numpy(), "CPU jobs taken out, since cpu_jobs is off"
         )
     jobs = jobs_array(table, machines, scenario.parts)
+    if "priority" in columns_that_bind(table, scenario):
+        jobs["priority"] = table["priority"]
     physics = physics_of(machines, scenario)
-    infeasible = _infeasible(jobs, machines, scenario, physics)
+    constraints, met = constraints_of(table, scenario, machines)
+    constraints.check(scenario.placement)
+    infeasible = _infeasible(jobs, machines, scenario, physics, constraints)
     if infeasible.any():
         smaller = _without_infeasible(table, infeasible, scenario, machines)
         return prepare(smaller, scenario, window=window, quotas=quotas)
@@ -419,7 +437,9 @@ def prepare(
         table = table.assign(**times)
         for name, seconds in times.items():
             jobs[name] = seconds
-    return Workload(table, jobs, machines, scenario, window, tenants)
+    if met and not any(note.startswith(MET) for note in table.attrs["notes"]):
+        table = _with_note(table, f"{MET}: {met:,}")
+    return Workload(table, jobs, machines, scenario, window, tenants, constraints)
 
 
 def shifted(workload: Workload, shift: str) -> Workload:
@@ -439,11 +459,14 @@ def shifted(workload: Workload, shift: str) -> Workload:
     return replace(found, scenario=replace(scenario, shift=shift, **fields))
 
 
-def _infeasible(jobs: np.ndarray, machines: Cluster, scenario: Scenario, physics: Physics) -> np.ndarray:
+def _infeasible(
+    jobs: np.ndarray, machines: Cluster, scenario: Scenario, physics: Physics, constraints: Constraints
+) -> np.ndarray:
     """Return which jobs the empty cluster could never hold, by the placement rule itself."""
     from gpu_cluster_gym.simulator.episode import infeasible_jobs, lay_out
 
-    states = lay_out(jobs, machines, scenario.placement, **physics.fields(machines))
+    fields = physics.fields(machines) | constraints.fields()
+    states = lay_out(jobs, machines, scenario.placement, **fields)
     return np.isin(np.arange(len(jobs)), infeasible_jobs(states, jobs))
 
 
@@ -452,12 +475,14 @@ def _without_infeasible(
 ) -> pd.DataFrame:
     """Return the table without infeasible jobs; ValueError unless the scenario drops them and some are left."""
     if not scenario.drop_too_large:
-        raise ValueError(_infeasible_message(table, np.flatnonzero(infeasible), machines))
+        raise ValueError(_infeasible_message(table, np.flatnonzero(infeasible), scenario, machines))
     if infeasible.all():
         raise ValueError(
             f"none of the {len(table)} jobs can ever run on {machines.name}: choose a larger cluster"
         )
-    return _without(table, infeasible, "jobs larger than the cluster dropped")
+    bound = {"gpu_type", "partition"} & {*columns_that_bind(table, scenario)}
+    what = "the nodes that they may use" if bound else "the cluster"
+    return _without(table, infeasible, f"jobs larger than {what} dropped")
 
 
 def _without(table: pd.DataFrame, gone: np.ndarray, why: str) -> pd.DataFrame:
@@ -467,14 +492,22 @@ def _without(table: pd.DataFrame, gone: np.ndarray, why: str) -> pd.DataFrame:
     if gone.all():
         raise ValueError(f"{why}: none of the {len(table):,} jobs is left (choose another trace or physics)")
     smaller = table[~gone].reset_index(drop=True)
-    smaller.attrs = {**table.attrs, "notes": [*table.attrs["notes"], f"{why}: {gone.sum():,}"]}
-    return smaller
+    smaller.attrs = table.attrs
+    return _with_note(smaller, f"{why}: {gone.sum():,}")
 
 
-def _infeasible_message(table: pd.DataFrame, rows: np.ndarray, machines: Cluster) -> str:
+def _with_note(table: pd.DataFrame, note: str) -> pd.DataFrame:
+    """Return the table with one more note."""
+    noted = table.copy(deep=False)
+    noted.attrs = {**table.attrs, "notes": [*table.attrs["notes"], note]}
+    return noted
+
+
+def _infeasible_message(table: pd.DataFrame, rows: np.ndarray, scenario: Scenario, machines: Cluster) -> str:
+    columns = columns_that_bind(table, scenario)
     shown = table.iloc[rows[:ROWS_SHOWN]]
     each = [
-        f"  job {job} (row {row + 1}): {_request(gpus, memory, cores, machines)}"
+        f"  job {job} (row {row + 1}): {_request(gpus, memory, cores, machines)}{asked_for(table.loc[row], columns)}"
         for row, job, gpus, memory, cores in zip(
             rows,
             *(shown[name] for name in ("job_id", "num_gpus", "gpu_memory_gib", "cpu_cores")),
@@ -571,6 +604,10 @@ def refuse_idle_shares(scenario: Scenario) -> None:
 def read(scenario: Scenario) -> pd.DataFrame:
     """Return the filled jobs of a scenario's trace file, read again only when it changes."""
     table = _log(_source(scenario))
+    if "depends_on" in columns_that_bind(table, scenario):
+        refuse_wrong_dependencies(table, scenario.trace_file)
+    if off := not_simulated(table, scenario):
+        table = _with_note(table, f"columns of the log without effect: {', '.join(off)} (see --constraints)")
     if "cpu_jobs" not in scenario.parts:
         on_cpu = (table["num_gpus"] == 0).to_numpy()
         if on_cpu.all():

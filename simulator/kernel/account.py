@@ -174,7 +174,7 @@ def look(s, jobs, kept):
     for k in range(s.num_active):
         if not seen[s.events[k]].watched:
             watch(s, kept, s.events[k])
-    num_reserved = s.num_arrived - s.num_done - s.num_queued - s.num_active
+    num_reserved = s.num_arrived - s.num_done - s.num_queued - s.num_held - s.num_active
     if num_reserved > 0:
         for gpu in range(s.num_gpus):
             job = s.reserved_for[gpu]
@@ -318,7 +318,7 @@ def write_totals(s, jobs, kept, num_reserved):
     total = kept.totals[counts.totals - 1]
     total.time_s = s.clock
     total.present = s.num_arrived - s.num_done
-    total.queued = s.num_queued
+    total.queued = s.num_queued + s.num_held
     total.reserved = num_reserved
     restarting, running, idle = 0, 0, 0
     busy, cores, memory = 0.0, 0.0, 0.0

@@ -19,6 +19,7 @@ BOOKED = {  # where the seconds of a phase are booked
     "queued": "wait",
     "reserved": "wait",
     "restarting": "wait",
+    "held": "wait",
     "running": "run",
     "loading": "overhead",
     "pausing": "overhead",
@@ -39,6 +40,9 @@ class Fluid:
         self.wake, self.instant = math.inf, 0
         self.starts = 0
         self.seen: Counter[str] = Counter()  # number of events of each kind
+        self.waits_for: list[set[int]] = [set() for _ in self.lives]
+        for job, other in work.constraints.waits_for.tolist():
+            self.waits_for[job].add(other)
         self.fated: list[int] = []  # how often each job has run out of memory in the episode
 
     # Time.
@@ -60,8 +64,12 @@ class Fluid:
                 self.grow(job)
         for life in self.lives:
             if life.phase == "future" and life.task.submit_s <= clock:
-                life.phase = "queued"
+                life.phase = "held"
             life.predictable |= life.phase != "future" and self.has_reached(life, life.task.predictable_from)
+        ended = {*self.ground.those("done")}
+        for job in self.ground.those("held"):
+            if self.waits_for[job] <= ended:
+                self.lives[job].phase = "queued"
         return []
 
     def next_event(self, speeds: dict[int, tuple[float, float]]) -> float:

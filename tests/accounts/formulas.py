@@ -54,6 +54,7 @@ class Task(NamedTuple):
     type_speed: Mapping[str, float]
     predictable_from: float
     crash_at: float
+    nodes: frozenset[int]  # those that its constraints allow
 
     @property
     def shape(self) -> Shape:
@@ -97,9 +98,17 @@ def tasks(work: Workload) -> list[Task]:
                 type_speed=speeds_by_type(work, number),
                 predictable_from=row["predictable_from"] if "estimates" in parts else 0.0,
                 crash_at=row["crash_at"] if "failures" in parts else 1.0,
+                nodes=allowed_nodes(work, number),
             )
         )
     return made
+
+
+def allowed_nodes(work: Workload, job: int) -> frozenset[int]:
+    """Return the nodes that the constraints of a job allow."""
+    kinds, may_use = work.constraints.node_kind, work.constraints.may_use
+    nodes = range(work.cluster.num_nodes)
+    return frozenset(node for node in nodes if not may_use.size or may_use[job, kinds[node]])
 
 
 def speeds_by_type(work: Workload, job: int) -> dict[str, float]:
@@ -218,8 +227,8 @@ def iteration_s(
 
 def able(task: Task, cluster: Cluster) -> list[int]:
     """Return the number of GPUs of each node that can hold a job, the largest first."""
-    sizes = zip(cluster.node_gpus, cluster.node_gpu_memory_gib, strict=True)
-    return sorted((gpus for gpus, memory in sizes if memory >= task.memory_gib), reverse=True)
+    holding = (node for node in task.nodes if cluster.node_gpu_memory_gib[node] >= task.memory_gib)
+    return sorted((cluster.node_gpus[node] for node in holding), reverse=True)
 
 
 def nodes_alone(task: Task, cluster: Cluster) -> int:

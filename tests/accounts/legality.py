@@ -71,15 +71,19 @@ def may_move(fluid: Fluid, job: int, placement: Placement) -> bool:
 
 
 def is_sound(fluid: Fluid, task: Task, placement: Placement) -> bool:
-    """Return whether a job could ever run so: its shape, large enough GPUs on open nodes, a valid number of cores."""
+    """Return whether a job could ever run so: its shape, large enough GPUs on open nodes, a valid number of cores.
+
+    The nodes must be those that its constraints allow.
+    """
     ground, gpus, shape = fluid.ground, placement.gpus, shape_of(task, placement)
     if not (is_shape(task, shape) and is_sane(fluid, task, shape, placement.cores)):
         return False
     if not gpus:
         node = -1 if placement.node is None else placement.node
-        return node in range(fluid.cluster.num_nodes) and ground.closed[node] == OPEN
+        return node in task.nodes and ground.closed[node] == OPEN
     return len(set(gpus)) == len(gpus) and all(
-        gpu in range(len(ground.node_of)) and is_large(fluid, gpu, task) for gpu in gpus
+        gpu in range(len(ground.node_of)) and ground.node_of[gpu] in task.nodes and is_large(fluid, gpu, task)
+        for gpu in gpus
     )
 
 

@@ -53,6 +53,13 @@ class Rules(NamedTuple):
     levels: tuple[float, ...] = ()
 
 
+class Bound(NamedTuple):
+    """Constraints, by job: the nodes that it may use, and the jobs that must end before it may start."""
+
+    nodes: tuple[frozenset[int], ...]
+    waits_for: tuple[frozenset[int], ...]
+
+
 class Outcome(NamedTuple):
     """Outcome of a job: finish_s - submit_s = wait_s + run_s + overhead_s, except for rounding."""
 
@@ -65,14 +72,19 @@ class Outcome(NamedTuple):
 
 
 def simulate(
-    jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, begins_s: float = -math.inf
+    jobs: Sequence[Job],
+    nodes: Sequence[Node],
+    rules: Rules,
+    begins_s: float = -math.inf,
+    bound: Bound | None = None,
 ) -> list[Outcome]:
     """Run `jobs` (sorted by submit_s) to the last finish; raise ValueError if one could never start.
 
     begins_s: time before which jobs are served by submission, without preemption; then the rules have their first pass,
         even if nothing else happens.
+    bound: constraints of the jobs, if there are any.
     """
-    simulation = Simulation(jobs, nodes, rules._replace(key="submit", preempt=False))
+    simulation = Simulation(jobs, nodes, rules._replace(key="submit", preempt=False), bound)
     while simulation.left() and simulation.next_instant() < begins_s:
         simulation.now = simulation.next_instant()
         simulation.settle()
@@ -97,7 +109,7 @@ class Progress:
 
     index: int
     job: Job
-    phase: str = "absent"  # absent, queued, running, pausing, loading, done
+    phase: str = "absent"  # absent, held, queued, running, pausing, loading, done
     since: float = 0.0
     end: float = math.inf
     attained: float = 0.0  # seconds run in earlier running phases
@@ -116,7 +128,11 @@ class Progress:
 class Simulation:
     """Jobs, nodes and time, and the events of an instant."""
 
-    def __init__(self, jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, bound: Bound | None = None
+    ) -> None:
+        everywhere = frozenset(range(len(nodes)))
+        self.bound = bound or Bound((everywhere,) * len(jobs), (frozenset(),) * len(jobs))
         self.all = [Progress(index, job) for index, job in enumerate(jobs)]
         self.nodes = list(nodes)
         self.rules = rules
@@ -127,7 +143,7 @@ class Simulation:
         if submits != sorted(submits) or list(rules.levels) != sorted(rules.levels):
             raise ValueError("jobs must be sorted by submit_s, and levels must rise")
         for p in self.all:
-            if p.job.num_gpus < 1 or p.job.duration_s <= 0 or not self.place(p.job, self.every_gpu):
+            if p.job.num_gpus < 1 or p.job.duration_s <= 0 or not self.place(p, self.every_gpu):
                 raise ValueError(f"job has no GPU, no duration, or does not fit the empty cluster: {p.job}")
 
     def left(self) -> int:
@@ -147,7 +163,10 @@ class Simulation:
         return self.every_gpu - self.gpus_of(*HOLDING)
 
     def assert_no_gpu_is_held_twice(self) -> None:
-        """Assert that GPUs are exclusive, and that a job holds all it asked or none."""
+        """Assert that GPUs are exclusive, that a job holds all it asked or none, and its constraints."""
+        for p in self.those(*HOLDING):
+            assert {node for node, _ in p.gpus} <= self.bound.nodes[p.index]
+            assert self.bound.waits_for[p.index] <= self.outcomes.keys()
         assert all(len(p.gpus) == (p.job.num_gpus if p.phase in HOLDING else 0) for p in self.all)
         assert len(self.gpus_of(*HOLDING)) == sum(p.job.num_gpus for p in self.those(*HOLDING))
 
@@ -191,13 +210,16 @@ class Simulation:
         return min(times)
 
     def settle(self) -> None:
-        """End what ends now, then let jobs arrive, then raise levels, several at several limits."""
+        """End what ends now, let jobs arrive, queue those that wait for no job, and raise levels."""
         for p in self.those(*HOLDING):
             if p.end <= self.now:
                 self.end_phase(p)
         for p in self.those("absent"):
             if p.job.submit_s <= self.now:
-                self.queue(p)
+                p.enter("held", self.now, math.inf)
+        for p in self.those("held"):
+            if self.bound.waits_for[p.index] <= self.outcomes.keys():
+                p.phase = "queued"  # it has waited since its submission
         for p in self.those("running"):
             while self.limit_time(p) <= self.now:
                 p.level += 1
@@ -247,14 +269,16 @@ class Simulation:
         else:
             self.queue(p)
 
-    def place(self, job: Job, available: set[Gpu]) -> set[Gpu] | None:
+    def place(self, p: Progress, available: set[Gpu]) -> set[Gpu] | None:
         """Return the GPUs of `available` that the rule gives a job, or None if it does not fit.
 
         A gang that fits one node is kept on one. A larger one takes entirely available nodes, each time the
         largest that does not exceed what is missing, and one further node by the rule for the rest.
         """
+        job = p.job
         need_gib = job.gpu_memory_gib if self.rules.memory else 0.0
-        holders = [i for i, node in enumerate(self.nodes) if node.gpu_memory_gib >= need_gib]
+        large = [i for i, node in enumerate(self.nodes) if node.gpu_memory_gib >= need_gib]
+        holders = [i for i in large if i in self.bound.nodes[p.index]]
         if not holders or job.num_gpus > len(available):
             return None
         if self.rules.placement == "pooled":
@@ -291,7 +315,7 @@ class Simulation:
     def walk_queue(self) -> None:
         """Start what fits, in order; under `strict` stop at the first that does not."""
         for p in sorted(self.those("queued"), key=self.key):
-            gpus = self.place(p.job, self.free())
+            gpus = self.place(p, self.free())
             if gpus is not None:
                 self.start(p, gpus)
             elif self.rules.discipline == "strict":
@@ -301,7 +325,7 @@ class Simulation:
         """Start the first job that fits and does not delay the head; return whether there was one."""
         head = None
         for p in sorted(self.those("queued"), key=self.key):
-            gpus = self.place(p.job, self.free())
+            gpus = self.place(p, self.free())
             if gpus is None:
                 head = head or p
             elif head is None or self.does_not_delay(head, p, gpus):
@@ -314,9 +338,9 @@ class Simulation:
         ends = {r.index: max(self.now, r.since + self.estimate(r)) for r in self.those("running")}
         for shadow in sorted(set(ends.values())):
             free_then = self.free().union(*(self.all[i].gpus for i, end in ends.items() if end <= shadow))
-            if self.place(head.job, free_then) is not None:
+            if self.place(head, free_then) is not None:
                 in_time = self.now + self.estimate(p) <= shadow
-                return in_time or self.place(head.job, free_then - gpus) is not None
+                return in_time or self.place(head, free_then - gpus) is not None
         raise AssertionError("the head does not fit the empty cluster")
 
     def walk_preempting(self) -> None:
@@ -333,9 +357,9 @@ class Simulation:
             elif refused and self.rules.discipline == "strict":
                 gpus = None
             else:
-                gpus = self.place(p.job, free - granted)
-                gpus = gpus or self.place(p.job, (free | pausing) - granted)
-                gpus = gpus or self.place(p.job, self.every_gpu - granted)
+                gpus = self.place(p, free - granted)
+                gpus = gpus or self.place(p, (free | pausing) - granted)
+                gpus = gpus or self.place(p, self.every_gpu - granted)
                 to_start += [(p, gpus)] if gpus is not None else []
             refused = refused or gpus is None
             granted = granted | (gpus or set())
@@ -365,7 +389,7 @@ class Simulation:
         # They start in order on what is really free now. The first that must wait for a pause has all that is
         # still free set aside for it, so those granted after it wait too.
         for p in to_start:
-            gpus = self.place(p.job, self.free())
+            gpus = self.place(p, self.free())
             if gpus is None:
                 return
             self.start(p, gpus)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tests.accounts.reference import HOLDING, Gpu, Job, Node, Outcome, Progress, Rules, Simulation
+from tests.accounts.reference import HOLDING, Bound, Gpu, Job, Node, Outcome, Progress, Rules, Simulation
 
 
 class Quotas(NamedTuple):
@@ -16,9 +16,15 @@ class Quotas(NamedTuple):
     borrowing: str = "none"
 
 
-def simulate(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, quotas: Quotas) -> list[Outcome]:
+def simulate(
+    jobs: Sequence[Job],
+    nodes: Sequence[Node],
+    rules: Rules,
+    quotas: Quotas,
+    bound: Bound | None = None,
+) -> list[Outcome]:
     """Run `jobs` to the last finish, as `reference.simulate` does."""
-    simulation = TenantSimulation(jobs, nodes, rules, quotas)
+    simulation = TenantSimulation(jobs, nodes, rules, quotas, bound)
     while len(simulation.outcomes) < len(jobs):
         simulation.now = simulation.next_instant()
         simulation.settle()
@@ -31,8 +37,15 @@ def simulate(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, quotas: Q
 class TenantSimulation(Simulation):
     """A simulation in which tenants have quotas."""
 
-    def __init__(self, jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, quotas: Quotas) -> None:
-        super().__init__(jobs, nodes, rules)
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        nodes: Sequence[Node],
+        rules: Rules,
+        quotas: Quotas,
+        bound: Bound | None = None,
+    ) -> None:
+        super().__init__(jobs, nodes, rules, bound)
         self.quotas = quotas
         self.paused_at: dict[int, float] = {}
         self.started_at: dict[int, float] = {}
@@ -57,22 +70,35 @@ class TenantSimulation(Simulation):
         """Return the guaranteed GPUs that a tenant does not hold."""
         return max(self.quotas.gpus[tenant] - self.held(tenant, *HOLDING), 0)
 
-    def claims_of_others(self, tenant: int) -> int:
-        """Return the GPUs that all other tenants claim: of queued jobs that alone fit their rest, up to the rest."""
-        total = 0
-        for other in set(range(len(self.quotas.gpus))) - {tenant}:
-            rest = self.rest(other)
-            wanted = (p.job.num_gpus for p in self.of(other, "queued"))
-            total += min(sum(gpus for gpus in wanted if gpus <= rest), rest)
-        return total
+    def claiming(self, tenant: int) -> list[Progress]:
+        """Return the queued jobs of all other tenants that alone fit into the rest of their tenant's quota."""
+        others = [p for p in self.those("queued") if self.tenant(p) != tenant]
+        return [p for p in others if p.job.num_gpus <= self.rest(self.tenant(p))]
+
+    def claims_of_others(self, tenant: int, nodes: frozenset[int] | None = None) -> int:
+        """Return the GPUs that all other tenants claim, each up to its rest; with nodes, of jobs that may use any."""
+        claimed = [0] * len(self.quotas.gpus)
+        for p in self.claiming(tenant):
+            if nodes is None or self.bound.nodes[p.index] & nodes:
+                claimed[self.tenant(p)] += p.job.num_gpus
+        return sum(min(gpus, self.rest(other)) for other, gpus in enumerate(claimed))
+
+    def may_borrow(self, p: Progress) -> bool:
+        """Return whether enough free GPUs are unclaimed on the nodes of a job, and on those of each claim on these."""
+        own = self.bound.nodes[p.index]
+        claims = {self.bound.nodes[q.index] for q in self.claiming(self.tenant(p))}
+        for nodes in {own, *(nodes for nodes in claims if nodes & own)}:
+            free = sum(node in nodes for node, _ in self.free())
+            if free - self.claims_of_others(self.tenant(p), nodes) < p.job.num_gpus:
+                return False
+        return True
 
     def may_take(self, p: Progress) -> bool:
         """Return whether a job's tenant may hold the GPUs of this job too."""
         tenant, wanted = self.tenant(p), p.job.num_gpus
         if self.held(tenant, *HOLDING) + wanted <= self.quotas.gpus[tenant]:
             return True
-        borrows = self.quotas.borrowing != "none"
-        return borrows and len(self.free()) - self.claims_of_others(tenant) >= wanted
+        return self.quotas.borrowing != "none" and self.may_borrow(p)
 
     def assert_quotas_are_kept(self) -> None:
         """Assert that without borrowing no tenant holds more than its quota."""
@@ -101,7 +127,7 @@ class TenantSimulation(Simulation):
         """Return the free GPUs on which a job starts now, or None."""
         if self.was_paused_now(p) or not self.may_take(p):
             return None
-        return self.place(p.job, self.free())
+        return self.place(p, self.free())
 
     def in_order(self, jobs: Iterable[Progress]) -> list[Progress]:
         """Return jobs in the order of the ranking."""
@@ -110,7 +136,9 @@ class TenantSimulation(Simulation):
     def request_class(self, p: Progress) -> tuple[object, ...]:
         """Return what jobs have in common that are refused together: GPUs, nodes that hold them, tenant."""
         holds = tuple(
-            node.gpu_memory_gib >= p.job.gpu_memory_gib or not self.rules.memory for node in self.nodes
+            (node.gpu_memory_gib >= p.job.gpu_memory_gib or not self.rules.memory)
+            and number in self.bound.nodes[p.index]
+            for number, node in enumerate(self.nodes)
         )
         return p.job.num_gpus, holds, self.tenant(p)
 
@@ -183,9 +211,9 @@ class TenantSimulation(Simulation):
                 len(r.gpus) for r in gone if self.tenant(r) == tenant
             )
             has_quota = not binds or held_then + head.job.num_gpus <= quota
-            if has_quota and self.place(head.job, free_then) is not None:
+            if has_quota and self.place(head, free_then) is not None:
                 has_quota = not binds or held_then + head.job.num_gpus + p.job.num_gpus <= quota
-                spare = has_quota and self.place(head.job, free_then - gpus) is not None
+                spare = has_quota and self.place(head, free_then - gpus) is not None
                 return spare or self.now + self.estimate(p) <= shadow
         raise AssertionError("the head does not fit the empty cluster")
 
@@ -237,9 +265,9 @@ class TenantSimulation(Simulation):
             else:
                 free, pausing = self.free(), self.gpus_of("pausing")
                 own = {gpu for each in old for gpu in each.gpus}
-                gpus = self.place(p.job, free - granted)
-                gpus = gpus or self.place(p.job, (free | pausing) - granted)
-                gpus = gpus or self.place(p.job, (free | pausing | own) - granted)
+                gpus = self.place(p, free - granted)
+                gpus = gpus or self.place(p, (free | pausing) - granted)
+                gpus = gpus or self.place(p, (free | pausing | own) - granted)
                 to_start += [(p, gpus)] if gpus is not None else []
             refused = refused or gpus is None
             count += len(gpus or ())
@@ -270,7 +298,7 @@ class TenantSimulation(Simulation):
                 available = available | victim.gpus
             victims += found
             rest[self.tenant(p)] -= p.job.num_gpus
-            chosen = self.place(p.job, available)
+            chosen = self.place(p, available)
             assert chosen is not None
             available = available - chosen
         for victim in victims:
@@ -283,16 +311,16 @@ class TenantSimulation(Simulation):
         left, found = list(kept), list[Progress]()
         others = [each for each in self.those("running") if each not in gone]
         for victim in sorted(others, key=lambda each: -self.serial[each.index]):
-            if self.place(p.job, self.with_those(available, found)) is not None:
+            if self.place(p, self.with_those(available, found)) is not None:
                 break
             if left[self.tenant(victim)] > self.quotas.gpus[self.tenant(victim)]:
                 left[self.tenant(victim)] -= len(victim.gpus)
                 found.append(victim)
-        if self.place(p.job, self.with_those(available, found)) is None:
+        if self.place(p, self.with_those(available, found)) is None:
             return None
         for victim in found[::-1]:
             spared = [each for each in found if each is not victim]
-            if self.place(p.job, self.with_those(available, spared)) is not None:
+            if self.place(p, self.with_those(available, spared)) is not None:
                 found = spared
         return found
 

@@ -19,7 +19,7 @@ from tests.accounts.lives import CLOSED, DRAINING, HOLDING, Life, shape_of
 Columns = dict[str, tuple[Sequence[Any], Sequence[Any]]]  # what the episode says, and what the account says
 
 BANKED = (  # the account's book, the episode's column, and the phases in which it is not up to date
-    ("wait", "wait_s", ("queued", "reserved", "restarting")),
+    ("wait", "wait_s", ("queued", "held", "reserved", "restarting")),
     ("overhead", "overhead_s", ("loading", "pausing")),
     ("busy", "busy_gpu_s", HOLDING),
     ("shared", "shared_s", HOLDING),

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.simulator.cluster import Cluster
+from gpu_cluster_gym.simulator.constraints import Constraints
+from gpu_cluster_gym.simulator.episode import infeasible_jobs, lay_out
 from gpu_cluster_gym.simulator.jobs import jobs_array
 from gpu_cluster_gym.simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
 from gpu_cluster_gym.simulator.view import View
@@ -83,6 +85,21 @@ def workload(table: pd.DataFrame, cluster: Cluster = SMALL, **choices: Any) -> W
     lacking = [column for column in COLUMNS if column.always and column.name not in table]
     table = table.assign(**{column.name: column.neutral for column in lacking})
     return Workload(table, jobs_array(table, cluster, scenario.parts), cluster, scenario)
+
+
+def bound(work: Workload, seed: int) -> Workload:
+    """Return the same jobs, of which some may use some nodes only, and some wait for others, earlier or later ones."""
+    rng = np.random.default_rng([seed, 7])
+    count, nodes = len(work.jobs), work.cluster.num_nodes
+    may_use = (rng.random((count, nodes)) < 0.5) | (rng.random((count, 1)) < 0.3)
+    place = np.argsort(np.argsort(np.arange(count) + rng.normal(0, 1.0, count)))
+    pairs = [(a, b) for a in range(count) for b in range(count) if 0 < place[a] - place[b] < 4]
+    waits_for = np.array([pair for pair in pairs if rng.random() < 0.15], np.int64).reshape(-1, 2)
+    constraints = Constraints(np.arange(nodes), may_use, waits_for)
+    jobs, fields = work.jobs.copy(), work.physics.fields(work.cluster) | constraints.fields()
+    states = lay_out(jobs, work.cluster, "best_fit", **fields)
+    may_use[infeasible_jobs(states, jobs)] = True
+    return replace(work, constraints=constraints)
 
 
 class Whims:

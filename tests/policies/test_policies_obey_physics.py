@@ -15,7 +15,18 @@ CONFIGS = ("all", "three a GPU", "no sharing")
 @pytest.mark.parametrize(("name", "config"), in_turn(CONFIGS))
 def test_every_policy_obeys_the_laws_with_all_physics(name: str, config: str) -> None:
     """Held against the account at every instant and after every action: time, memory, cores, progress, legality."""
-    policy, twins = baselines.make(baselines.load(name)), twins_of(config, seed=3, count=9)
+    obeys(name, twins_of(config, seed=3, count=9))
+
+
+@pytest.mark.parametrize("name", baselines.names())
+def test_every_policy_obeys_constraints(name: str) -> None:
+    """Some jobs may use some nodes only, some wait for others; no job is ever on a node that it may not use."""
+    obeys(name, twins_of("bound", seed=3, count=9))
+
+
+def obeys(name: str, twins: Twins) -> None:
+    """Assert that a policy ends every job in agreement with the account."""
+    policy = baselines.make(baselines.load(name))
     if isinstance(policy, Ranking):
         twins = Twins(twins.work, policy.levels)
         twins.episode.state.discipline = discipline_of(policy, twins.episode.discipline)

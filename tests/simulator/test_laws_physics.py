@@ -16,7 +16,7 @@ from gpu_cluster_gym.simulator.source import adopt
 from gpu_cluster_gym.simulator.view import View
 from tests.accounts.lives import OPEN
 from tests.accounts.twins import Twins
-from tests.cases.mixed_jobs import OUTAGES, SLOW, TYPES, Later, Whims, mixed_table, workload
+from tests.cases.mixed_jobs import OUTAGES, SLOW, TYPES, Later, Whims, bound, mixed_table, workload
 from tests.cases.uncompiled import with_the_compiler_off
 from tests.simulator.test_laws import memory_of
 
@@ -44,6 +44,9 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "start-up": {"physics": f"{PLAIN},startup,profiles,sharing,failures", "profiling": 20.0} | OUTAGES,
     "types": {"physics": f"{PLAIN},gpu_types,sharing", "cluster": TYPES, "max_share": 4},
 }
+BOUND = ("bound", "bound, no sharing")
+"""Configurations whose jobs have constraints."""
+CONFIGS |= {BOUND[0]: CONFIGS["all"], BOUND[1]: CONFIGS["no sharing"]}
 LEVELS = (300.0, 900.0)
 SEEN = {"late failure", "no cores", "on cores", "servers on GPUs", "failed running", "failed loading"}
 
@@ -55,7 +58,8 @@ def twins_of(config: str, seed: int, count: int = 16) -> Twins:
     """Return an episode of random jobs under some of the physics, and its account."""
     cpu_share = 0.25 if "cpu_jobs" in CONFIGS[config].get("physics", "cpu_jobs") else 0.0
     table = mixed_table(np.random.default_rng(seed), count, cpu_share=cpu_share)
-    return Twins(workload(table, **CONFIGS[config], seed=seed), LEVELS)
+    work = workload(table, **CONFIGS[config], seed=seed)
+    return Twins(bound(work, seed) if config in BOUND else work, LEVELS)
 
 
 each_config = pytest.mark.parametrize("config", CONFIGS, scope="module")

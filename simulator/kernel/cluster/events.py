@@ -15,6 +15,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.holding import (
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     DONE,
     GROWING,
+    HELD,
     LOADING,
     PAUSING,
     RECLAIM,
@@ -53,6 +54,20 @@ def complete(s, jobs, job):
     s.finish_s[job] = s.clock
     s.done_in_order[s.num_done] = job
     s.num_done += 1
+    if s.num_dependencies > 0:
+        let_go(s, jobs, job)
+
+
+@compiled
+def let_go(s, jobs, job):
+    """Queue the held jobs for which the end of a job was the last that they waited for."""
+    begin = s.dependents_end[job - 1] if job > 0 else 0
+    for at in range(begin, s.dependents_end[job]):
+        other = s.dependents[at]
+        s.unmet[other] -= 1
+        if s.unmet[other] == 0 and s.phase[other] == HELD:
+            s.num_held -= 1
+            join_queue(s, jobs, other)  # the time until now counts as waiting
 
 
 @compiled
@@ -130,10 +145,14 @@ def settle(s, jobs):
 
 @compiled
 def arrive(s, jobs):
-    """Queue the jobs that have been submitted."""
+    """Queue the jobs that have been submitted; those that wait for other jobs are held."""
     while s.num_arrived < s.num_jobs and jobs[s.num_arrived].submit_s <= s.clock:
         s.phase_began[s.num_arrived] = s.clock
-        join_queue(s, jobs, s.num_arrived)
+        if s.unmet[s.num_arrived] > 0:
+            s.phase[s.num_arrived] = HELD
+            s.num_held += 1
+        else:
+            join_queue(s, jobs, s.num_arrived)
         s.num_arrived += 1
 
 

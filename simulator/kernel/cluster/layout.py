@@ -14,7 +14,8 @@ from gpu_cluster_gym.simulator.kernel.cluster.parameters import MAX_SHARE as MAX
 from gpu_cluster_gym.traces import COLUMNS
 
 MAX_BLOCKED_CLASSES = 64  # request classes whose first job may be cached as blocked
-MAX_LEVELS = 8  # distinct GPU memory sizes of a cluster; also level limits of a ranking
+MAX_LEVELS = 8  # level limits of a ranking
+MAX_GROUPS = 16  # groups of nodes, see `NODE_GROUPS`
 MAX_TENANTS = 256
 
 Field = tuple[str, str] | tuple[str, str, tuple[str | int, ...]]
@@ -33,6 +34,7 @@ CLOCK: Group = (
     ("num_classes", "i8"),
     ("num_arrived", "i8"),
     ("num_queued", "i8"),
+    ("num_held", "i8"),  # arrived jobs that wait for others to end
     ("num_active", "i8"),  # jobs with a scheduled event: loading, running, pausing or restarting
     ("num_done", "i8"),
     ("num_free", "i8"),  # GPUs neither held nor reserved
@@ -193,7 +195,7 @@ NODES: Group = (
     ("node_first", "i4", ("nodes",)),  # its lowest GPU
     ("node_memory", "f8", ("nodes",)),  # GiB per GPU
     ("node_cores", "f8", ("nodes",)),
-    ("node_level", "i4", ("nodes",)),  # rank of its memory size
+    ("node_group", "i4", ("nodes",)),  # its group, see `NODE_GROUPS`
     ("node_type", "i4", ("nodes",)),  # index in GPU_TYPES of its GPUs
     ("closed", "i1", ("nodes",)),  # OPEN, DRAINING or DOWN
     ("until", "f8", ("nodes",)),  # s; end of a drain's notice, or of downtime
@@ -229,13 +231,26 @@ BOUNDS: Group = (
 )
 """Bounds over the jobs that run on a node: see `node_bounds.py`."""
 
-LEVELS: Group = (
-    ("num_levels", "i8"),
-    ("level_memory", "f8", (MAX_LEVELS,)),  # GiB, ascending
-    ("level_largest", "i4", (MAX_LEVELS,)),  # GPUs of the largest node with at least that memory
-    ("bucket", "i4", (MAX_LEVELS, "gpus + 1")),  # nodes by memory size and number of free GPUs
+NODE_GROUPS: Group = (
+    ("num_groups", "i8"),
+    ("binds", "i8"),  # 1 if constraints keep jobs from some nodes
+    ("group_memory", "f8", (MAX_GROUPS,)),  # GiB, ascending
+    ("group_largest", "i4", (MAX_GROUPS,)),  # GPUs of its largest node
+    ("bucket", "i4", (MAX_GROUPS, "gpus + 1")),  # nodes by group and number of free GPUs
 )
-"""GPU memory sizes of the cluster, ascending ("levels"), and a histogram of nodes."""
+"""Groups of nodes alike to every job, by GPU memory and then by what constraints distinguish; a histogram of nodes."""
+
+DEPENDENCIES: Group = (
+    ("num_dependencies", "i8"),
+    ("unmet", "i4", ("jobs",)),  # jobs that a job waits for and that have not ended
+    (
+        "dependents",
+        "i4",
+        ("jobs",),
+    ),  # the jobs that wait for job 0, then those that wait for job 1, and so on
+    ("dependents_end", "i4", ("jobs",)),  # end of each job's stretch of `dependents`
+)
+"""Jobs that wait for others to end."""
 
 TENANTS: Group = (
     ("num_tenants", "i8"),  # 0: no quotas
@@ -260,7 +275,7 @@ SCRATCH: Group = (
     ("room", "i4", (3, "nodes")),  # available GPUs by stage: free; free or pausing; all not granted
     ("core_room", "f8", (3, "nodes")),  # unreserved cores by stage
     ("open", "i1", ("gpus",)),  # first stage at which a held GPU may be granted; 0 for none; GRANTED
-    ("refused", "i4", (3, MAX_LEVELS)),  # smallest refused request by stage and memory level, GPUs
+    ("refused", "i4", (3, MAX_GROUPS)),  # smallest refused request by stage and group of nodes, GPUs
     ("taken", "i1", ("nodes",)),
     ("chosen_node", "i4", ("nodes",)),
     ("chosen_gpus", "i4", ("nodes",)),
@@ -290,7 +305,8 @@ STATE: Group = (
     *NODES,
     *BLOCKED,
     *BOUNDS,
-    *LEVELS,
+    *NODE_GROUPS,
+    *DEPENDENCIES,
     *TENANTS,
     *SCRATCH,
 )
@@ -298,13 +314,17 @@ STATE: Group = (
 
 
 # Phases of a job. A paused job is QUEUED again. A RESERVED job has GPUs reserved of which pausing jobs still hold some;
-# it starts when the last one is released. A RESTARTING job has failed and is queued again after `restart_delay`.
-FUTURE, QUEUED, RESERVED, LOADING, RUNNING, PAUSING, DONE, RESTARTING = range(8)
-PHASES = ("future", "queued", "reserved", "loading", "running", "pausing", "done", "restarting")
+# it starts when the last one is released. A RESTARTING job has failed and is queued again after `restart_delay`. A HELD
+# job has arrived and is queued once the jobs that it waits for have ended.
+FUTURE, QUEUED, RESERVED, LOADING, RUNNING, PAUSING, DONE, RESTARTING, HELD = range(9)
+PHASES = ("future", "queued", "reserved", "loading", "running", "pausing", "done", "restarting", "held")
 
 # Key by which a ranking orders jobs: ascending, ties by (submit, job).
-SUBMIT, ESTIMATE, REMAINING, REMAINING_AREA, LEVEL, TRUE_REMAINING, WEIGHTED = range(7)
-KEYS = ("submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted")
+SUBMIT, ESTIMATE, REMAINING, REMAINING_AREA, LEVEL, TRUE_REMAINING, WEIGHTED, PRIORITY = range(8)
+KEYS = (
+    *("submit", "estimate", "remaining", "remaining_area", "level", "true_remaining", "weighted"),
+    "priority",
+)
 
 FIRST_FIT, BEST_FIT, SPREAD, POOLED = range(4)
 PLACEMENTS = ("first_fit", "best_fit", "spread", "pooled")
@@ -353,7 +373,8 @@ MAX_SERVERS = 10  # per job (Aiturbo-vGPU)
 
 DERIVED = [
     ("user", "i8"),  # index of its user; one index for all if unknown
-    ("request_class", "i8"),  # jobs with equal GPUs, memory level and cores; one queue heap per class
+    ("request_class", "i8"),  # jobs with equal GPUs, cores, tenant and able nodes; one queue heap per class
+    ("barred", "i8"),  # bit g: constraints keep it from the nodes of group g
     ("cores_each", "f8"),  # CPU cores per GPU requested, servers included; of the whole job if it has no GPU
     ("gbs_each", "f8"),  # GB/s of host memory per GPU requested; of the whole job if it has no GPU
     ("type_speed", "f8", (len(GPU_TYPES),)),  # computing speed on each GPU type over that on a V100
@@ -373,6 +394,7 @@ MILESTONES = ("iteration_s", "predictable_from", "crash_at")
 READ_AT_EACH_EVENT = (
     "num_gpus",
     "request_class",
+    "barred",
     "gpu_memory_gib",
     "cores_each",
     "servers",

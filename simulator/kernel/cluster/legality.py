@@ -17,6 +17,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     DONE,
     DOWN,
     FUTURE,
+    HELD,
     LOADING,
     MAX_SHARE,
     MIN_CORES,
@@ -29,7 +30,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
 )
 from gpu_cluster_gym.simulator.kernel.cluster.machines import available_cores
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
-from gpu_cluster_gym.simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel.cluster.placement import may_use, place
 from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     cores_asked,
     cores_of_servers,
@@ -65,9 +66,15 @@ def barred(s, jobs, job, gpu, claim):
         return 4
     if s.num_jobs_on[gpu] >= (2 if claim else s.max_share) and not must_wait_for(s, gpu):
         return 4
-    if s.node_memory[s.gpu_node[gpu]] < jobs[job].gpu_memory_gib:
+    return why_not_on(s, jobs, job, s.gpu_node[gpu])
+
+
+@compiled
+def why_not_on(s, jobs, job, node):
+    """Return 0 if the GPUs of a node can hold a job, else the number of the reason."""
+    if s.node_memory[node] < jobs[job].gpu_memory_gib:
         return 5
-    return 0
+    return 0 if may_use(s, jobs, job, node) else 12
 
 
 @entry
@@ -127,6 +134,8 @@ def wrong_shape(s, jobs, job, count, cores, node, workers, servers):
     if count == 0:
         if node < 0 or node >= s.num_nodes or s.closed[node]:
             return 7
+        if not may_use(s, jobs, job, node):
+            return 12
         asked = cores_asked(jobs, job, 0, workers, servers)
         # Workers without GPUs need exactly the cores of their shape; CPU jobs at least MIN_CORES.
         too_few = s.cpu_limited and 0 < cores < (MIN_CORES if row.num_gpus == 0 else asked)
@@ -166,8 +175,9 @@ def why_no_move(s, jobs, job, seat):
     for gpu in gpus:
         if gpu < 0 or gpu >= s.num_gpus or s.reserved_for[gpu] != NOBODY:
             return 4
-        if s.node_memory[s.gpu_node[gpu]] < jobs[job].gpu_memory_gib:
-            return 5
+        reason = why_not_on(s, jobs, job, s.gpu_node[gpu])
+        if reason > 0:
+            return reason
         for slot in range(MAX_SHARE * gpu, MAX_SHARE * gpu + MAX_SHARE):
             other = s.job_in[slot]
             # Its own GPUs and GPUs of pausing jobs will be released.
@@ -224,7 +234,10 @@ def wrong_gpus(s, jobs, held, free):
             if job != NOBODY:
                 held[job] += 1
                 count += 1
+                wrong += not may_use(s, jobs, job, s.gpu_node[gpu])
                 memory -= jobs[job].gpu_memory_gib * (s.charged[job] == CHARGED)
+        if s.reserved_for[gpu] >= 0:
+            wrong += not may_use(s, jobs, s.reserved_for[gpu], s.gpu_node[gpu])
         if count == 0 and s.reserved_for[gpu] == NOBODY:
             free[s.gpu_node[gpu]] += 1
         wrong += count != s.num_jobs_on[gpu] or count > s.max_share
@@ -271,7 +284,7 @@ def min_cores(s, jobs, job):
 
 @entry
 def check(states, e, jobs):
-    """Count violations of the invariants: GPUs, memory, cores, free counts, phases; 0 in a sound state."""
+    """Count violations of the invariants: GPUs, memory, cores, constraints, free counts, phases; 0 in a sound state."""
     return count_violations(states[e], jobs)
 
 
@@ -289,11 +302,14 @@ def count_violations(s, jobs):
         wrong += held[job] != (s.width[job] if active else 0)
         wrong += active and not is_shape(jobs, job, s.width[job], s.workers[job], s.servers[job])
         wrong += active and (s.node_of[job] != NOBODY) != (s.width[job] == 0)
+        wrong += s.node_of[job] != NOBODY and not may_use(s, jobs, job, s.node_of[job])
+        wrong += s.phase[job] != FUTURE and (s.phase[job] == HELD) != (s.unmet[job] > 0)
         wrong += active and s.cpu_limited and s.core_count[job] < min_cores(s, jobs, job) - 1e-6
         wrong += s.attained_s[job] > jobs[job].duration_s * (1 + 1e-12)
     wrong += wrong_counts(s)
     wrong += counts[QUEUED] != s.num_queued
     wrong += s.num_ready != 0
+    wrong += counts[HELD] != s.num_held
     wrong += counts[DONE] != s.num_done
     wrong += counts[FUTURE] != s.num_jobs - s.num_arrived
     return wrong

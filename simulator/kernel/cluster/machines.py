@@ -30,10 +30,10 @@ def mark_node(s, node):
 def count_free(s, gpu, change):
     """Add a GPU to (change = 1) or remove it from (change = -1) the free GPUs of its node."""
     node = s.gpu_node[gpu]
-    level = s.node_level[node]
-    s.bucket[level, s.free[node]] -= 1
+    group = s.node_group[node]
+    s.bucket[group, s.free[node]] -= 1
     s.free[node] += change
-    s.bucket[level, s.free[node]] += 1
+    s.bucket[group, s.free[node]] += 1
     s.num_free += change
     if change > 0:
         mark_node(s, node)

@@ -6,9 +6,31 @@ from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_begin
 
 
 @compiled
+def may_use(s, jobs, job, node):
+    """Return whether the job's constraints allow a node."""
+    return (jobs[job].barred >> s.node_group[node]) & 1 == 0
+
+
+@compiled
 def can_hold(s, jobs, job, node):
-    """Return whether the GPUs of a node have enough memory for the job."""
-    return s.node_memory[node] >= jobs[job].gpu_memory_gib
+    """Return whether the job may use a node, and its GPUs have enough memory for the job."""
+    return s.node_memory[node] >= jobs[job].gpu_memory_gib and may_use(s, jobs, job, node)
+
+
+@compiled
+def group_holds(s, jobs, job, group):
+    """Return whether the nodes of a group can hold the job."""
+    return s.group_memory[group] >= jobs[job].gpu_memory_gib and (jobs[job].barred >> group) & 1 == 0
+
+
+@compiled
+def holding_groups(s, jobs, job):
+    """Return the groups of nodes that can hold the job as the bits of one number."""
+    found = 0
+    for group in range(s.num_groups):
+        if group_holds(s, jobs, job, group):
+            found |= 1 << group
+    return found
 
 
 @compiled
@@ -23,10 +45,11 @@ def has_cores(s, jobs, job, node, count, cores):
 @compiled
 def largest_node(s, jobs, job):
     """Return the number of GPUs of the largest node that can hold the job; 0 if there is none."""
-    for level in range(s.num_levels):
-        if s.level_memory[level] >= jobs[job].gpu_memory_gib:
-            return s.level_largest[level]
-    return 0
+    largest = 0
+    for group in range(s.num_groups):
+        if group_holds(s, jobs, job, group):
+            largest = max(largest, s.group_largest[group])
+    return largest
 
 
 @compiled
@@ -39,10 +62,10 @@ def surely_no_room(s, jobs, job):
     # Gangs that span nodes need the full search.
     if wanted > largest or s.num_nodes == 1:
         return False
-    for level in range(s.num_levels):
-        if s.level_memory[level] >= jobs[job].gpu_memory_gib:
+    for group in range(s.num_groups):
+        if group_holds(s, jobs, job, group):
             for free in range(wanted, largest + 1):
-                if s.bucket[level, free] > 0:
+                if s.bucket[group, free] > 0:
                     return False
     return True
 
@@ -139,7 +162,7 @@ def choose_for_cpu_job(s, jobs, job, cores):
     """Choose a node for a CPU job by the placement rule, by unreserved cores `cores[node]`; return whether it fits."""
     best = NOBODY
     for node in range(s.num_nodes):
-        if s.closed[node] or cores[node] + ROUNDING < jobs[job].cores_each:
+        if s.closed[node] or cores[node] + ROUNDING < jobs[job].cores_each or not may_use(s, jobs, job, node):
             continue
         better = cores[node] < cores[best] if s.placement == BEST_FIT else cores[node] > cores[best]
         if best == NOBODY or (s.placement != FIRST_FIT and better):

@@ -13,6 +13,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     LEVEL,
     LOADING,
     NOBODY,
+    PRIORITY,
     REMAINING,
     REMAINING_AREA,
     RUNNING,
@@ -160,6 +161,8 @@ def order_of(s, jobs, job):
         return float(s.level[job])
     if s.key == TRUE_REMAINING:
         return jobs[job].duration_s - attained_now(s, job)
+    if s.key == PRIORITY:
+        return -jobs[job].priority
     return cost_to_finish(s, jobs, job) * jobs[job].num_gpus ** s.exponent
 
 

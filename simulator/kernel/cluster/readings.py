@@ -219,4 +219,4 @@ def as_time(seconds):
 @compiled
 def largest_memory(s):
     """Return the memory of the largest GPU, GiB."""
-    return s.level_memory[s.num_levels - 1]
+    return s.group_memory[s.num_groups - 1]

@@ -8,7 +8,8 @@ Beyond it,
     idle, reclaim     a job starts on free GPUs for which no other tenant has a claim
 
 where a tenant's claim is the number of GPUs that its queued jobs request, each of which alone fits into the rest of
-its quota, up to that rest. `reclaim.py` takes borrowed GPUs back. docs/rules.md has the rules.
+its quota, up to that rest. With constraints that is counted on the nodes that the job may use, and on those of each
+claiming job that may use some of them. `reclaim.py` takes borrowed GPUs back. docs/rules.md has the rules.
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
@@ -27,8 +28,11 @@ def rest_of_quota(s, tenant):
 
 
 @compiled
-def sum_of_claims(s, jobs, but):
-    """Return the GPUs that the queued jobs of all tenants except one claim within their quotas."""
+def sum_of_claims(s, jobs, but, barred):
+    """Return the GPUs that the queued jobs of all tenants except one claim within their quotas.
+
+    Only of jobs that may use a node on which a job with these bars may run.
+    """
     for tenant in range(s.num_tenants):
         s.tenant_left[tenant] = 0
     for request_class in range(s.num_classes):
@@ -37,12 +41,50 @@ def sum_of_claims(s, jobs, but):
             continue
         job = s.queue[s.queue_start[request_class]]
         tenant, wanted = s.tenant[job], jobs[job].num_gpus
-        if tenant != but and wanted <= rest_of_quota(s, tenant):
+        is_claim = tenant != but and wanted <= rest_of_quota(s, tenant)
+        if is_claim and (s.binds == 0 or shares_a_node(s, jobs[job].barred, barred)):
             s.tenant_left[tenant] += wanted * size
     total = 0
     for tenant in range(s.num_tenants):
         total += min(s.tenant_left[tenant], rest_of_quota(s, tenant))
     return total
+
+
+@compiled
+def shares_a_node(s, barred, other):
+    """Return whether jobs with these bars may use the same node."""
+    return ((barred | other) & ((1 << s.num_groups) - 1)) != (1 << s.num_groups) - 1
+
+
+@compiled
+def not_claimed(s, jobs, but, barred):
+    """Return the free GPUs on the nodes that these bars leave, minus what tenants except one claim of these nodes."""
+    free = s.num_free
+    if s.binds:
+        free = 0
+        for node in range(s.num_nodes):
+            if (barred >> s.node_group[node]) & 1 == 0:
+                free += s.free[node]
+    return free - sum_of_claims(s, jobs, but, barred)
+
+
+@compiled
+def may_borrow(s, jobs, job):
+    """Return the most free GPUs that a job may take beyond the quota of its tenant."""
+    but, barred = s.tenant[job], jobs[job].barred
+    most = not_claimed(s, jobs, but, barred)
+    if s.binds == 0:
+        return most
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] == 0:
+            continue
+        other = s.queue[s.queue_start[request_class]]
+        tenant = s.tenant[other]
+        if tenant == but or jobs[other].num_gpus > rest_of_quota(s, tenant):
+            continue
+        if jobs[other].barred != barred and shares_a_node(s, jobs[other].barred, barred):
+            most = min(most, not_claimed(s, jobs, but, jobs[other].barred))
+    return most
 
 
 @compiled
@@ -55,7 +97,7 @@ def may_take(s, jobs, job, more):
         return True
     if s.borrowing == NO_BORROWING:
         return False
-    return s.num_free - sum_of_claims(s, jobs, tenant) >= more
+    return may_borrow(s, jobs, job) >= more
 
 
 @compiled
@@ -66,7 +108,7 @@ def most_gpus(s, jobs, job):
     most = rest_of_quota(s, s.tenant[job])
     if s.borrowing == NO_BORROWING:
         return most
-    return max(most, s.num_free - sum_of_claims(s, jobs, s.tenant[job]))
+    return max(most, may_borrow(s, jobs, job))
 
 
 @compiled
@@ -167,7 +209,7 @@ def set_limits(s, jobs):
     for tenant in range(s.num_tenants):
         s.tenant_limit[tenant] = s.quota[tenant]
         borrows = s.borrowing != NO_BORROWING and s.tenant_kept[tenant] > s.quota[tenant]
-        if borrows and sum_of_claims(s, jobs, tenant) == 0:
+        if borrows and sum_of_claims(s, jobs, tenant, 0) == 0:
             s.tenant_limit[tenant] = s.tenant_kept[tenant]
 
 

@@ -23,6 +23,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
 )
 from gpu_cluster_gym.simulator.kernel.cluster.legality import may_resize
 from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on
+from gpu_cluster_gym.simulator.kernel.cluster.placement import may_use
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now
 from gpu_cluster_gym.simulator.kernel.cluster.readings import as_time, drawn_read, largest_memory
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked
@@ -440,7 +441,8 @@ def add_start_on_cpu(s, jobs, m, v, job, max_moves):
         return
     asked = cores_asked(jobs, job, 0, workers, servers)
     for node in range(s.num_nodes):
-        if s.closed[node] == OPEN and s.unreserved_cores[node] + CORE_EPS >= asked:
+        open_to_it = s.closed[node] == OPEN and may_use(s, jobs, job, node)
+        if open_to_it and s.unreserved_cores[node] + CORE_EPS >= asked:
             k = append_move(v, START, job, m.chosen[:0], max_moves)
             if k >= 0:
                 v.node[k] = node

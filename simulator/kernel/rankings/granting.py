@@ -8,11 +8,11 @@ order among equals.
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import allocating, compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_LEVELS, NOBODY, PAUSING, QUEUED
+from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_GROUPS, NOBODY, PAUSING, QUEUED
 from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, why_no_start
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
-from gpu_cluster_gym.simulator.kernel.cluster.placement import place
+from gpu_cluster_gym.simulator.kernel.cluster.placement import holding_groups, place
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked, cores_of_servers, resolved_shape
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_be_displaced_for, most_gpus
 from gpu_cluster_gym.simulator.kernel.rankings.room import Pool, find_room, holding_nodes, is_offered
@@ -44,11 +44,9 @@ def note_who_runs(s, jobs, order, runs, pausing):
 
 @compiled
 def class_of(s, jobs, job, gpus):
-    """Return a job's request: GPUs, cores per GPU, the level of their memory and its tenant, as one number."""
-    rank = 0
-    while rank < s.num_levels and s.level_memory[rank] < jobs[job].gpu_memory_gib:
-        rank += 1
-    return float(gpus), jobs[job].cores_each, float(rank + MAX_LEVELS * s.tenant[job])
+    """Return a job's request: GPUs, cores per GPU, and as one number its tenant and the nodes that can hold it."""
+    groups = holding_groups(s, jobs, job)
+    return float(gpus), jobs[job].cores_each, float(groups + (s.tenant[job] << MAX_GROUPS))
 
 
 @compiled

@@ -26,6 +26,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     NO_BORROWING,
     NOBODY,
     PAUSING,
+    PRIORITY,
     RECLAIM,
     ROUNDING,
     RUNNING,
@@ -44,6 +45,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.placement import (
     can_hold,
     choose_for_cpu_job,
     choose_nodes,
+    group_holds,
     largest_node,
 )
 from gpu_cluster_gym.simulator.kernel.cluster.progress import refresh
@@ -140,7 +142,7 @@ def ticks_change_nothing(s, acted):
         return False
     if s.preempt == NEVER:
         return s.discipline != EASY
-    return s.preempt == BY_ORDER and s.key in (SUBMIT, ESTIMATE, LEVEL) and acted == 0
+    return s.preempt == BY_ORDER and s.key in (SUBMIT, ESTIMATE, LEVEL, PRIORITY) and acted == 0
 
 
 # Stages of a grant, each including the previous one: free GPUs, GPUs of pausing jobs, all GPUs that are not granted.
@@ -183,8 +185,8 @@ def offer(s, job, stage):
 def open_gpus(s, num_candidates):
     """Open to grants the GPUs that are free, in flight, or held by preemption candidates."""
     for stage in range(3):
-        for level in range(s.num_levels):
-            s.refused[stage, level] = s.num_gpus + 1
+        for group in range(s.num_groups):
+            s.refused[stage, group] = s.num_gpus + 1
         for node in range(s.num_nodes):
             s.room[stage, node] = s.free[node]
         for node in range(s.num_nodes):
@@ -261,26 +263,26 @@ def grant_cores(s, jobs, job):
 
 @compiled
 def is_refused(s, jobs, job, stage):
-    """Return whether a request no larger than the job's was refused at a stage: resources only shrink during a pass."""
+    """Return whether no group of nodes that can hold a job had as few GPUs as it requests at a stage.
+
+    Resources only shrink during a pass.
+    """
     if s.cpu_limited or jobs[job].num_gpus > largest_node(s, jobs, job):
         return False
-    for level in range(s.num_levels):
-        if jobs[job].num_gpus >= s.refused[stage - 1, level]:
-            return True
-        if s.level_memory[level] >= jobs[job].gpu_memory_gib:
+    for group in range(s.num_groups):
+        if group_holds(s, jobs, job, group) and jobs[job].num_gpus < s.refused[stage - 1, group]:
             return False
-    return False
+    return True
 
 
 @compiled
 def note_refused(s, jobs, job, stage):
-    """Record that a single-node job is refused at a stage; so is every request for as many GPUs and as much memory."""
+    """Record that a single-node job is refused at a stage: no node of a group that can hold it has as many GPUs."""
     if jobs[job].num_gpus > largest_node(s, jobs, job):
         return
-    for level in range(s.num_levels):
-        if s.level_memory[level] >= jobs[job].gpu_memory_gib:
-            s.refused[stage - 1, level] = min(s.refused[stage - 1, level], jobs[job].num_gpus)
-            return
+    for group in range(s.num_groups):
+        if group_holds(s, jobs, job, group):
+            s.refused[stage - 1, group] = min(s.refused[stage - 1, group], jobs[job].num_gpus)
 
 
 @compiled
@@ -516,8 +518,8 @@ def withdraw(s):
             s.open[gpu] = 0
             s.room[DISPLACING - 1, s.gpu_node[gpu]] -= 1
             s.core_room[DISPLACING - 1, s.gpu_node[gpu]] -= s.core_count[s.first_owner[gpu]] - 1.0
-    for level in range(s.num_levels):
-        s.refused[DISPLACING - 1, level] = s.num_gpus + 1
+    for group in range(s.num_groups):
+        s.refused[DISPLACING - 1, group] = s.num_gpus + 1
 
 
 @compiled

@@ -24,7 +24,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     SERVER_CORES,
     WORKER_CORES,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, largest_node
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, holding_groups, largest_node, may_use
 from gpu_cluster_gym.simulator.kernel.cluster.plan import Fields
 from gpu_cluster_gym.simulator.kernel.union.job_shapes import iteration_seconds
 
@@ -73,7 +73,7 @@ FIELDS: Fields = (
     ("num_refused", "i8"),
     ("refused_gpus", "i4", (MAX_REFUSED,)),
     ("refused_cores", "f8", (MAX_REFUSED,)),
-    ("refused_gib", "f8", (MAX_REFUSED,)),
+    ("refused_groups", "i8", (MAX_REFUSED,)),  # those that can hold the job, as bits
     ("refused_spread", "i1", (MAX_REFUSED,)),
     # grants
     ("is_granted", "i1", ("jobs",)),
@@ -328,11 +328,11 @@ def find_own(s, m, job):
 
 
 @compiled
-def find_cores(s, m, cores):
-    """Find the open node with most cores left, if they suffice."""
+def find_cores(s, jobs, m, job, cores):
+    """Find the open node with most cores left of those that a job may use, if they suffice."""
     m.num_found, m.found_node = 0, NOBODY
     for node in range(s.num_nodes):
-        if s.closed[node] != OPEN or m.cores_left[node] < cores:
+        if s.closed[node] != OPEN or m.cores_left[node] < cores or not may_use(s, jobs, job, node):
             continue
         if m.found_node == NOBODY or m.cores_left[node] > m.cores_left[m.found_node]:
             m.found_node = node
@@ -444,36 +444,37 @@ def find_spread(s, jobs, m, job, wanted, each):
 
 
 @compiled
-def is_refused(jobs, m, job, gpus, each, may_spread):
+def is_refused(s, jobs, m, job, gpus, each, may_spread):
     """Return whether a request of no more in any way found no space in this pass, in which space only becomes less."""
+    groups = holding_groups(s, jobs, job)
     for k in range(m.num_refused):
         if m.refused_gpus[k] > gpus or m.refused_cores[k] > each:
             continue
-        if m.refused_gib[k] <= jobs[job].gpu_memory_gib and m.refused_spread[k] >= may_spread:
+        if groups & ~m.refused_groups[k] == 0 and m.refused_spread[k] >= may_spread:
             return True
     return False
 
 
 @compiled
-def note_refused(jobs, m, job, gpus, each, may_spread):
+def note_refused(s, jobs, m, job, gpus, each, may_spread):
     """Note that a request found no space in this pass."""
     at = m.num_refused
     if at < MAX_REFUSED:
         m.refused_gpus[at], m.refused_cores[at] = gpus, each
-        m.refused_gib[at], m.refused_spread[at] = jobs[job].gpu_memory_gib, may_spread
+        m.refused_groups[at], m.refused_spread[at] = holding_groups(s, jobs, job), may_spread
         m.num_refused += 1
 
 
 @compiled
 def find_gpus(s, jobs, m, job, gpus, each, may_spread):
     """Find a number of GPUs for a job, with some cores for each; return whether there are any."""
-    if m.num_left < gpus or is_refused(jobs, m, job, gpus, each, may_spread):
+    if m.num_left < gpus or is_refused(s, jobs, m, job, gpus, each, may_spread):
         return False
     if find_on_one_node(s, jobs, m, job, gpus, each):
         return True
     if may_spread and find_spread(s, jobs, m, job, gpus, each):
         return True
-    note_refused(jobs, m, job, gpus, each, may_spread)
+    note_refused(s, jobs, m, job, gpus, each, may_spread)
     return False
 
 
@@ -484,7 +485,7 @@ def find(s, jobs, m, job, shape):
         return True
     each, gpus = cores_for(jobs, job, shape), gpus_of(shape)
     if shape.on_cpu:
-        return find_cores(s, m, each)
+        return find_cores(s, jobs, m, job, each)
     may_spread = shape.servers > 0 or gpus > largest_node(s, jobs, job)
     return find_gpus(s, jobs, m, job, gpus, each, may_spread)
 

@@ -15,7 +15,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import GPU_TYPES, LOADING, 
 from gpu_cluster_gym.simulator.kernel.cluster.legality import Seat, may_start, why_no_move, why_no_start
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_free
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause
-from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold, holding_groups
 from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     ASKS,
     DONE,
@@ -223,15 +223,6 @@ def list_after(s, jobs, m):
 
 
 @compiled
-def rank_of(s, jobs, job):
-    """Return the rank, among the memory sizes of the cluster, of the memory that a job's GPUs must have."""
-    rank = 0
-    while rank < s.num_levels and s.level_memory[rank] < jobs[job].gpu_memory_gib:
-        rank += 1
-    return rank
-
-
-@compiled
 def is_hopeless(s, jobs, m, at):
     """Return whether a job with the same request for the same kind has found no space in this pass."""
     job = m.turn_job[at]
@@ -241,7 +232,7 @@ def is_hopeless(s, jobs, m, at):
             m.turn_kind[m.hopeless[k]] == m.turn_kind[at]
             and jobs[other].num_gpus == jobs[job].num_gpus
             and jobs[other].cores_each == jobs[job].cores_each
-            and rank_of(s, jobs, other) == rank_of(s, jobs, job)
+            and holding_groups(s, jobs, other) == holding_groups(s, jobs, job)
         ):
             return True
     return False

@@ -15,6 +15,7 @@ from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, QUEUED, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on, is_alone
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_take_these, most_gpus
 from gpu_cluster_gym.simulator.kernel.union.estimates import left_on_fastest
 from gpu_cluster_gym.simulator.kernel.union.job_shapes import (
@@ -129,7 +130,7 @@ def choose_for_move(s, jobs, m, job, shape, count):
                 break
             gpu = m.place_gpus[k]
             is_its = count_on(s, gpu, job) > 0
-            holds = s.node_memory[s.gpu_node[gpu]] >= jobs[job].gpu_memory_gib
+            holds = can_hold(s, jobs, job, s.gpu_node[gpu])
             if holds and ((own and is_its and s.num_jobs_on[gpu] == 1) or (not own and m.is_empty[gpu])):
                 m.chosen[chosen] = gpu
                 chosen += 1

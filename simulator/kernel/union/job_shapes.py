@@ -9,6 +9,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SERVERS, NOBODY, SERVER_CORES
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
 
 MAX_NAMED_GPUS = 16  # maximum number of GPUs that a listed move names
 WORKER_COUNTS = (1, 2, 4, 8, 16)  # considered in addition to the requested number
@@ -47,7 +48,7 @@ def max_gpus_on_a_node(s, jobs, job):
     """Return the number of GPUs of the largest node that can hold a job; 0 if none can."""
     count = 0
     for node in range(s.num_nodes):
-        if s.node_memory[node] >= jobs[job].gpu_memory_gib:
+        if can_hold(s, jobs, job, node):
             count = max(count, s.node_gpus[node])
     return count
 
@@ -159,7 +160,7 @@ def find_best_speed(s, jobs, m, job):
     """Return the speed of a job on the fastest GPUs that can hold it, relative to a V100; 1 if none can."""
     if m.best_speed[job] == 0.0:
         for node in range(s.num_nodes):
-            if s.node_memory[node] >= jobs[job].gpu_memory_gib:
+            if can_hold(s, jobs, job, node):
                 m.best_speed[job] = max(m.best_speed[job], speed_on(s, jobs, job, node))
         if m.best_speed[job] == 0.0:
             m.best_speed[job] = 1.0
@@ -178,5 +179,5 @@ def type_slowdown_on(s, jobs, m, job, node):
 def note_node_slowdowns(s, jobs, m, job):
     """Note a job's slowdown by the GPU type of each node, infinite where the GPUs cannot hold it."""
     for node in range(s.num_nodes):
-        holds = s.node_memory[node] >= jobs[job].gpu_memory_gib
+        holds = can_hold(s, jobs, job, node)
         m.node_slowdown[node] = type_slowdown_on(s, jobs, m, job, node) if holds else np.inf

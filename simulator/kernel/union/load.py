@@ -126,7 +126,7 @@ def describe_queue(s, jobs, m, out):
     each = max(count, 1)
     out[QUEUED_ELASTIC] = elastic / each
     out[QUEUED_RESTART] = as_time(restart / each)
-    out[QUEUED_MEMORY] = memory / each / s.level_memory[s.num_levels - 1]
+    out[QUEUED_MEMORY] = memory / each / s.group_memory[s.num_groups - 1]
     out[JOBS_QUEUED] = np.log1p(count) / 6.0
     out[QUEUED_GPUS] = np.log1p(gpus / s.num_gpus)
     out[QUEUED_TIME] = as_time(area / s.num_gpus)

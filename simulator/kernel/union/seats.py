@@ -19,6 +19,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import count_on
+from gpu_cluster_gym.simulator.kernel.cluster.placement import can_hold
 from gpu_cluster_gym.simulator.kernel.cluster.queues import attained_now
 from gpu_cluster_gym.simulator.kernel.cluster.speed import cores_asked
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_be_displaced_for
@@ -183,7 +184,7 @@ def find_seats(s, jobs, m, job, since):
     m.exclusive = must_be_exclusive(s, job)
     found = False
     for node in range(s.num_nodes):
-        m.can_hold[node] = s.node_memory[node] >= jobs[job].gpu_memory_gib
+        m.can_hold[node] = can_hold(s, jobs, job, node)
         m.has_seat[node] = 0
         if m.changed_at_read[node] <= since:
             continue
@@ -352,7 +353,7 @@ def pause_opens_seat(s, jobs, m, job, other):
     slot = s.first_slot[other]
     while slot != NOBODY:
         gpu = slot // MAX_SHARE
-        able = s.node_memory[s.gpu_node[gpu]] >= jobs[job].gpu_memory_gib and not m.is_blocked[gpu]
+        able = can_hold(s, jobs, job, s.gpu_node[gpu]) and not m.is_blocked[gpu]
         if able and not m.is_repeated[gpu] and fits_without(s, jobs, m, job, gpu, other):
             return True
         slot = s.next_slot[slot]
@@ -403,7 +404,7 @@ def choose_two_nodes(s, jobs, m, job, workers):
     count = choose_on_node(s, m, job, home, 0, workers)
     other, max_empty = NOBODY, 0
     for node in range(s.num_nodes):
-        able = node != home and s.node_memory[node] >= jobs[job].gpu_memory_gib
+        able = node != home and can_hold(s, jobs, job, node)
         if able and m.num_empty[node] > max_empty:
             other, max_empty = node, m.num_empty[node]
     return count if other == NOBODY else choose_on_node(s, m, job, other, count, workers)

@@ -211,7 +211,7 @@ def order_key(s, jobs, m, job):
     if m.by_duty == 0 and m.by_memory == 0 and m.by_doubt == 0 and m.by_age == 0:
         return key
     weight = m.by_duty * gpu_utilization(jobs, job)
-    weight += m.by_memory * jobs[job].profiled_memory_gib / s.level_memory[s.num_levels - 1]
+    weight += m.by_memory * jobs[job].profiled_memory_gib / s.group_memory[s.num_groups - 1]
     weight += m.by_doubt * (1 - s.predictable[job])
     weight += m.by_age * np.log1p((s.clock - jobs[job].submit_s) / HOUR)
     return key * np.exp(weight)
