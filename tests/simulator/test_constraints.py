@@ -80,9 +80,9 @@ def test_a_job_waits_for_its_own_node_though_another_is_idle(simulate: Simulate)
 
 @either
 def test_a_gang_spans_only_nodes_that_it_may_use(simulate: Simulate) -> None:
-    """A, of four GPUs, may use nodes 0 and 2, of which B holds one until 10. Node 1 is idle throughout."""
+    """B, of four GPUs, may use nodes 0 and 2, of two GPUs; A holds one until 10. Node 1, of four, is always idle."""
     jobs = [job(0, 2, 10), job(1, 4, 5)]
-    found = simulate(jobs, nodes(2, 2, 2), FIFO, bound({0}, {0, 2}))
+    found = simulate(jobs, nodes(2, 4, 2), FIFO, bound({0}, {0, 2}))
     assert finishes(found) == [10, 15]
 
 
