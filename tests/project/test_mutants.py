@@ -58,7 +58,7 @@ def test_annotations_assertions_and_texts_of_errors_are_not_mutated() -> None:
         "        raise ValueError(f'{a + 5}', 6)\n"
         "    return f'{7}'\n"
     )
-    leaf, mutated = parso.parse(source).get_first_leaf(), []
+    leaf, mutated = parso.parse(source).get_first_leaf(), []  # type: ignore[no-untyped-call]
     while leaf := leaf.get_next_leaf():
         if (leaf.type == "number" or leaf.value in ("|", "+", ">", "*")) and not without_effect(leaf):
             mutated.append(leaf.value)

@@ -245,8 +245,9 @@ def test_a_run_time_may_differ_by_a_second_from_end_minus_start(
 def test_a_start_shown_twice_is_the_one_nearer_to_the_run_time(tmp_path: Path, elapsed: str) -> None:
     """To 03:10 in Berlin it is an hour from the second 02:10, 130 minutes after 01:00, and two from the first."""
     day = "2024-10-27T"
-    early = dict.fromkeys(("Submit", "Eligible"), f"{day}01:00:00")
-    row = job(Start=f"{day}02:10:00", End=f"{day}03:10:00", ElapsedRaw=elapsed, **early)
+    submitted = f"{day}01:00:00"
+    fields = {"Submit": submitted, "Eligible": submitted, "Start": f"{day}02:10:00", "End": f"{day}03:10:00"}
+    row = job(101, **fields, ElapsedRaw=elapsed)
     assert sacct(tmp_path, row, time_zone="Europe/Berlin")["logged_start_s"].tolist() == [130 * 60]
 
 
@@ -480,7 +481,11 @@ def test_a_log_of_numbers_has_18_or_a_comment(line: str, is_swf: bool) -> None:
 
 def test_a_column_of_numbers_has_its_least_and_its_blanks() -> None:
     def found(*cells: str, **options: Any) -> list[float]:
-        return _delimited.numbers(**options)(np.array(cells, object), np.arange(7, 9), "n", "log").tolist()  # type: ignore[arg-type]
+        lines = np.arange(7, 9, dtype=np.int64)
+        column: list[float] = _delimited.numbers(**options)(
+            np.array(cells, object), lines, "n", "log"
+        ).tolist()
+        return column
 
     assert found("0", "2.5") == [0.0, 2.5]
     assert found("-3", "2", least=-np.inf, whole=True) == [-3.0, 2.0]
