@@ -8,11 +8,9 @@ tensorboard --logdir runs
 from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from stable_baselines3 import DQN
-from stable_baselines3.common.buffers import ReplayBuffer
-from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from stable_baselines3.common.buffers import NStepReplayBuffer
 
 from docs.examples.train.slots import JctCurve, SlotAdvantages, SlotValues, command, keywords, training_envs
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
@@ -21,44 +19,12 @@ WINDOWS: dict[str, Any] = {"workload": "quick"}
 CHOICES: dict[str, Any] = {}
 torch.set_num_threads(1)  # the network is small: more threads only add overhead
 NAME, FILE = "sb3_dqn", "runs/sb3_dqn.zip"
-ENVIRONMENTS, TAU_S = 8, 7200.0  # environments, and time constant of the discount, s
-
-
-class TimedReplayBuffer(ReplayBuffer):
-    """A replay buffer whose discount factors are exp(-elapsed / TAU_S).
-
-    With a factor per action, an agent learns to postpone costs by actions that take no time, such as pauses.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take the arguments of `ReplayBuffer`."""
-        super().__init__(*args, **kwargs)
-        self.factors = np.zeros((self.buffer_size, self.n_envs), np.float32)
-
-    def add(
-        self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]
-    ) -> None:
-        """Store a step of all environments."""
-        self.factors[self.pos] = [np.exp(-info["elapsed"] / TAU_S) for info in infos]
-        super().add(obs, next_obs, action, reward, done, infos)
-
-    def _get_samples(self, batch_inds: Any, env: Any = None) -> ReplayBufferSamples:
-        at = batch_inds, np.random.randint(0, self.n_envs, len(batch_inds))  # noqa: NPY002 - seeded by the algorithm
-        ended = self.dones[at] * (1 - self.timeouts[at])
-        rewards = self._normalize_reward(self.rewards[at].reshape(-1, 1), env)
-        observations = (
-            self._normalize_obs(each[at], env) for each in (self.observations, self.next_observations)
-        )
-        before, after = (self.to_torch(np.asarray(each)) for each in observations)
-        columns = (ended.reshape(-1, 1), rewards, self.factors[at].reshape(-1, 1))
-        return ReplayBufferSamples(
-            before, self.to_torch(self.actions[at]), after, *map(self.to_torch, columns)
-        )
+ENVIRONMENTS = 8
 
 
 def train(steps: int, seed: int = 0) -> None:
     """Train on a batch of training windows and save; illegal actions are replaced."""
-    env = training_envs(ENVIRONMENTS, WINDOWS | CHOICES | {"reward": "regret"})
+    env = training_envs(ENVIRONMENTS, WINDOWS | CHOICES)
     shown: dict[str, Any] = {"verbose": 1, "tensorboard_log": "runs/tensorboard", "seed": seed}
     learning: dict[str, Any] = {
         "learning_starts": min(4_000, steps // 2),
@@ -67,7 +33,8 @@ def train(steps: int, seed: int = 0) -> None:
         "batch_size": 128,
         "train_freq": 1,
         "gradient_steps": 2,
-        "replay_buffer_class": TimedReplayBuffer,
+        "replay_buffer_class": NStepReplayBuffer,
+        "replay_buffer_kwargs": {"n_steps": 5, "gamma": 0.99},
         "target_update_interval": 500,
     }
     exploration: dict[str, Any] = {
