@@ -1,6 +1,6 @@
 """Agents of `train_agent.py --action plain`, one by one, against each heuristic, on test windows.
 
-`python -m benchmarks.from_random_weights RUN [--windows 100] [--seed 0] [--own-cluster]` reads the
+`python -m benchmarks.from_random_weights RUN [--windows 100] [--seed 0] [--own-cluster] [--greedy]` reads the
 agents of a training run (RUN, with a folder for each of its seeds if there are several), and prints for each policy the
 agents' mean JCT and mean bounded slowdown relative to it, with paired 95 % intervals, and whether an agent is better or
 worse by them.
@@ -10,6 +10,7 @@ worse by them.
   random decision of the same window. What they lose without the right one is what the state counts.
 
 --seed: seed of the generated trace; another one than that of training gives windows that nobody has seen.
+--greedy: the agents' most likely actions instead of sampled ones.
 --own-cluster: test on the workload's own cluster and days, which the agents never saw in training.
 """
 
@@ -31,6 +32,7 @@ from gpu_cluster_gym.agents import checkpoint
 from gpu_cluster_gym.agents.plain import untrained
 from gpu_cluster_gym.agents.set_network import SamplingAgent, SetNetwork
 from gpu_cluster_gym.agents.training import OWN_CLUSTER, PlainTraining
+from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.windows import shared_windows
 from gpu_cluster_gym.evaluation import runner
@@ -71,6 +73,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--windows", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--own-cluster", action="store_true")
+    parser.add_argument("--greedy", action="store_true")
     parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args(args)
     agents = [checkpoint.load(each) for each in folders(asked.run)]
@@ -80,7 +83,8 @@ def main(args: Sequence[str] | None = None) -> None:
     if asked.own_cluster:
         scenario = replace(training, practice_cluster=OWN_CLUSTER).practice(scenario)
     workloads = shared_windows(scenario, "test", asked.windows)
-    policies: dict[str, Any] = {str(k): checkpoint.policy_of(each) for k, each in enumerate(agents)}
+    acting = most_likely if asked.greedy else checkpoint.policy_of
+    policies: dict[str, Any] = {str(k): acting(each) for k, each in enumerate(agents)}
     policies |= {f"{BLIND} {k}": blind(each) for k, each in enumerate(agents)}
     policies |= {UNTRAINED: untrained(training), **FLOORS} | {
         name: baselines.load(name) for name in HEURISTICS
@@ -97,6 +101,20 @@ def folders(run: Path) -> list[Path]:
             f"{run}: expected the folder of a run of train_agent.py, with {BEST} or seed-*/{BEST}"
         )
     return found
+
+
+def most_likely(agent: checkpoint.Agent) -> Policy:
+    """Return the agent with its most likely actions."""
+    training = agent.training
+    assert isinstance(training, PlainTraining)
+    assert isinstance(agent.network, SetNetwork)
+    acting = training.in_use().acting()
+    network = agent.network.observing(acting["queue_slots"])
+
+    def predict(seen: Any, mask: Any) -> int:
+        return int(network.choose(torch.from_numpy(seen)[None], None)[0])
+
+    return AgentPolicy(predict, **acting)
 
 
 def blind(agent: checkpoint.Agent) -> Policy:

@@ -27,7 +27,7 @@ from gpu_cluster_gym.simulator.rule_policy import arrivals_per_decision
 
 LIMITS = """\
 - Jobs, profiles and pause times are those of the simulator, whose errors `python -m benchmarks.calibration` prints.
-- It was not tried on other machines, loads or physics, except under the shifts in docs/learning.md."""
+- It was not tried on other machines, loads or physics{}."""
 
 OF_ACTION = {
     "steer": "It sets the weights of a hand-written rule (`simulator.rule_policy.Rule`) and cannot do what the rule "
@@ -206,7 +206,9 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     constants = "`constants`" if len(trained_on) == 1 else "constants searched for all workloads together"
     for workload, found in tables(run, trained_on, judgement):
         lines += ["", *table(workload, against(found, shipped, reference, start, constants))]
-    return "\n".join([*lines, "", "## Limitations", "", f"- {OF_ACTION[training.action]}", LIMITS, ""])
+    shifted = "" if isinstance(training, PlainTraining) else ", except under the shifts in docs/learning.md"
+    limits = f"- {OF_ACTION[training.action]}", LIMITS.format(shifted)
+    return "\n".join([*lines, "", "## Limitations", "", *limits, ""])
 
 
 def levers(training: Training) -> str:
