@@ -84,7 +84,7 @@ ENDED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "SIGKILL": -9}
 """Exit codes after signals."""
 LIMIT_S, GRACE_S = 10.0, 3.0
 """Time in which a signal must end a run, and in which its workers must follow."""
-STARTED_S = 120.0
+STARTED_S = 600.0
 
 
 def signals(
