@@ -180,8 +180,8 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     scenario, training = agent.scenario, agent.training
     extra = training.extra_workloads if isinstance(training, SteerTraining) else ()
     with_shifts = isinstance(training, SteerTraining) and training.domain_randomization
-    own = scenario.trace_name if isinstance(training, PlainTraining) else "own"
-    trained_on = [workload_like(scenario) or own, *extra]
+    own = scenario.trace_name if isinstance(training, PlainTraining) else None
+    trained_on = [workload_like(scenario) or own or "own", *extra]
     reference = reference_of(training)
     lines = [
         TITLES.get(name, f"# Agent for `{name}`"),

@@ -8,6 +8,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import CHARGED, JOB, RUNNIN
 
 VISIBLE = {
     *("submit_s", "num_gpus", "servers", "min_workers", "max_workers", "user", "deadline_s", "request_class"),
+    *("barred", "priority"),
     *("profiled_duration_s", "profiled_memory_gib", "profiled_active_ms", "profiled_idle_ms"),
     *("profiled_interference", "pause_s", "load_s", "startup_s", "cores_each", "type_speed", "fitted"),
 }

@@ -91,9 +91,13 @@ def test_an_agent_without_card_replaces_no_shipped_agent(
     before = {each.name: each.read_bytes() for each in shipped.iterdir()}
     shutil.copytree(run, tmp_path / "picks")
     for seed in ship.seeds_of(tmp_path / "picks"):
-        shutil.rmtree(seed.folder / "best")
         by_ppo = MovesTraining(algorithm="ppo")
-        checkpoint.save(seed.folder / "best", Agent(checkpoint.new_network(by_ppo), by_ppo, Scenario()))
+        agent, about = (
+            Agent(checkpoint.new_network(by_ppo), by_ppo, Scenario()),
+            checkpoint.about(seed.folder / "best"),
+        )
+        shutil.rmtree(seed.folder / "best")
+        checkpoint.save(seed.folder / "best", agent, about=about)
     with pytest.raises(SystemExit):
         ship.main([str(tmp_path / "picks"), "--name", "all"])
     assert "steering and plain agents and for students of look-ahead only" in capsys.readouterr().err

@@ -237,6 +237,11 @@ def test_shares_below_ten_per_cent_have_a_digit_more(share: float, text: str) ->
     assert verdict._percent(share) == text
 
 
+def of_log(table: pd.DataFrame, partitions: str | None = None) -> Any:
+    """Return a workload of a log. partitions: those that are simulated."""
+    return SimpleNamespace(table=table, scenario=SimpleNamespace(partitions=partitions))
+
+
 @pytest.mark.parametrize(
     ("names", "hint"),
     [
@@ -247,7 +252,9 @@ def test_shares_below_ten_per_cent_have_a_digit_more(share: float, text: str) ->
     ],
 )
 def test_the_first_five_partitions_are_named(names: str, hint: str) -> None:
-    found = verdict._several_partitions(SimpleNamespace(table=pd.DataFrame({"partition": [*names]})))  # type: ignore[arg-type]
+    found = verdict._several_partitions(of_log(pd.DataFrame({"partition": [*names]})))
     assert found.startswith(hint)
     assert bool(found) == bool(hint)
-    assert verdict._several_partitions(SimpleNamespace(table=pd.DataFrame({"a": [1]}))) == ""  # type: ignore[arg-type]
+    assert verdict._several_partitions(of_log(pd.DataFrame({"a": [1]}))) == ""
+    simulated = of_log(pd.DataFrame({"partition": ["a", "b"]}), "a=0,b=1")
+    assert verdict._several_partitions(simulated) == ""
