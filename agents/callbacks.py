@@ -63,9 +63,9 @@ class Validated(NamedTuple):
     best: bool
     """Whether the agent is the best so far.
 
-    Its ratio to the start is the lowest; or, where the agent samples in use, it is not worse than the agent with the
-    lowest by the 95 % interval: the lowest of several noisy ratios is mostly luck, and agents go on learning as the
-    learning rate falls.
+    Its ratio to the start is the lowest; or, where the agent samples in use, it is lower than before training, and not
+    worse than the lowest by the 95 % interval: the lowest of several noisy ratios is mostly luck, and agents go on
+    learning as the learning rate falls.
     """
 
 
@@ -162,7 +162,8 @@ class Validator(BaseCallback):
         own = sampled if self._learner.samples else self._greedy(model)
         best = lowest = own.ratio < self._lowest
         if self._learner.samples and self._lowest_jct_s and not lowest:
-            best = not own.is_worse_than(self._lowest_jct_s)
+            first = self._rows[0][f"agent{figures.RATIO}"]
+            best = own.ratio < first and not own.is_worse_than(self._lowest_jct_s)
         if lowest:
             self._lowest, self._lowest_jct_s = own.ratio, own.mean_jct_s
         validated = Validated(self.num_timesteps, own, sampled, best)

@@ -221,24 +221,28 @@ def test_a_later_agent_replaces_the_best_unless_it_is_worse_by_the_interval(
     """The one that is compared is the lowest, not the last that was kept, so that small losses do not add up."""
     lowest = (90.0, 190.0, 290.0, 390.0, 490.0, 590.0)
     shapes = [
+        tuple(2.0 * each for each in lowest),  # before training
         lowest,
         tuple(each * by for each, by in zip(lowest, (0.8, 1.3) * 3, strict=True)),  # noise
         tuple(1.02 * each for each in lowest),  # worse than the lowest, better than the last one kept
+        tuple(
+            each * by for each, by in zip(lowest, (0.8, 1.5) * 3, strict=True)
+        ),  # noise, but as before training
     ]
     scores = iter(
         Score({}, {"start": Comparison(ratio, ratio, ratio, 0, 6)}, {}, jcts)
-        for ratio, jcts in zip((0.9, 0.95, 0.92), shapes, strict=True)
+        for ratio, jcts in zip((1.0, 0.9, 0.95, 0.92, 1.0), shapes, strict=True)
     )
     monkeypatch.setattr(Validation, "score", lambda self, model, *, sampled: next(scores))
     seen: list[Validated] = []
     learn(
         scenario,
-        replace(TINY, total_timesteps=256, validate_every=128),
+        replace(TINY, total_timesteps=512, validate_every=128),
         tmp_path,
         validated=seen.append,
     )
-    assert [validated.best for validated in seen] == [True, True, False]
-    assert checkpoint.about(tmp_path / "best")["step"] == 128
+    assert [validated.best for validated in seen] == [True, True, True, False, False]
+    assert checkpoint.about(tmp_path / "best")["step"] == 256
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -6,11 +6,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation.table_notes import trace_notes
 from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.simulator.episode import run
-from gpu_cluster_gym.simulator.policy import Ranking, Start
+from gpu_cluster_gym.simulator.policy import Ranking, Start, Wait
 from gpu_cluster_gym.traces import check
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, make_scenario, windows
 
@@ -70,6 +71,26 @@ def test_constraints_are_named_one_by_one(
 ) -> None:
     work = made(tmp_path, constraints=constraints, cluster=cluster, partitions=partitions)
     assert times(work) == expected
+
+
+ON_CPU = """job_id,submit_s,num_gpus,duration_s,cpu_cores,partition,kind
+a,0,4,600,16,one,gpu
+b,10,0,60,8,one,cpu
+"""
+
+
+def test_a_cpu_job_runs_in_its_partition_though_another_has_more_cores(tmp_path: Path) -> None:
+    fields = {"cluster": "2x4", "physics": "cores,cpu_jobs", "constraints": "partition"}
+    work = made(tmp_path, ON_CPU, partitions="one=0,two=1", **fields)
+    policy, episode = baselines.make(baselines.load("union")), work.episode()
+    nodes = []
+    while not episode.done and episode.advance():
+        while not isinstance(action := policy(episode.view), Wait):
+            episode.apply(action)
+            if isinstance(action, Start) and action.job == 1:
+                nodes.append((episode.view.now, int(episode.state.node_of[1])))
+        episode.apply(action)
+    assert nodes == [(10.0, 0)]
 
 
 def test_several_types_are_joined(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
 from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, OPEN, Tier
+from gpu_cluster_gym.simulator.kernel.cluster.placement import may_use
 from gpu_cluster_gym.simulator.kernel.cluster.plan import (
     CORES,
     LIST_FIELDS,
@@ -322,6 +323,7 @@ def node_for_cores(s, jobs, m, job):
         if (
             sure[node] + EPS >= asked
             and s.closed[node] == OPEN
+            and may_use(s, jobs, job, node)
             and (best == NOBODY or left[node] > left[best] + EPS)
         ):
             best = node
