@@ -9,7 +9,8 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.tenants import NO_TENANTS
 from tests.accounts.reference import Bound, Job, Node, Outcome, Rules, Simulation
 from tests.accounts.tenants import Quotas
-from tests.cases.scenarios import cluster_of, jobs_array, outcomes, ranking_of
+from tests.cases import scenarios
+from tests.cases.scenarios import outcomes, ranking_of
 from tests.cases.tenants import tenants_of
 
 
@@ -25,15 +26,9 @@ def episode_of(
     jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, bound: Bound, quotas: Quotas | None = None
 ) -> Episode:
     """Return a new episode of the accounts' jobs with constraints, and with quotas if they are given."""
-    return Episode(
-        jobs_array(jobs, rules),
-        cluster_of(nodes),
-        placement=rules.placement,
-        discipline=rules.discipline,
-        exact=not rules.estimates,
-        tick_s=rules.tick_s,
-        tenants=NO_TENANTS if quotas is None else tenants_of(quotas),
-        constraints=constraints_of(bound, len(nodes)),
+    tenants = NO_TENANTS if quotas is None else tenants_of(quotas)
+    return scenarios.episode_of(
+        jobs, nodes, rules, tenants=tenants, constraints=constraints_of(bound, len(nodes))
     )
 
 

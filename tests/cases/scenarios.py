@@ -1,6 +1,7 @@
 """Small workloads, a random policy, and the compiled kernel behind the signature of the plain reference."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,8 +41,8 @@ def ranking_of(rules: Rules) -> Ranking:
     return Ranking(rules.key, preempt, levels=rules.levels if rules.key == "level" else ())  # type: ignore[arg-type]
 
 
-def episode_of(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules) -> Episode:
-    """Return a new episode of the reference's jobs under the scenario's part of the rules."""
+def episode_of(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, **given: Any) -> Episode:
+    """Return a new episode of the reference's jobs under the scenario's part of the rules. given: other keywords."""
     return Episode(
         jobs_array(jobs, rules),
         cluster_of(nodes),
@@ -49,6 +50,7 @@ def episode_of(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules) -> Epis
         discipline=rules.discipline,
         exact=not rules.estimates,
         tick_s=rules.tick_s,
+        **given,
     )
 
 

@@ -8,7 +8,8 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.tenants import Tenants
 from tests.accounts.reference import Job, Node, Outcome, Rules
 from tests.accounts.tenants import Quotas
-from tests.cases.scenarios import MIXED, cluster_of, jobs_array, outcomes, random_jobs, ranking_of
+from tests.cases import scenarios
+from tests.cases.scenarios import MIXED, outcomes, random_jobs, ranking_of
 
 NAMES = "abcdefgh"
 
@@ -21,15 +22,7 @@ def tenants_of(quotas: Quotas) -> Tenants:
 
 def episode_of(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, quotas: Quotas) -> Episode:
     """Return a new episode of the account's jobs under the scenario's part of the rules."""
-    return Episode(
-        jobs_array(jobs, rules),
-        cluster_of(nodes),
-        placement=rules.placement,
-        discipline=rules.discipline,
-        exact=not rules.estimates,
-        tick_s=rules.tick_s,
-        tenants=tenants_of(quotas),
-    )
+    return scenarios.episode_of(jobs, nodes, rules, tenants=tenants_of(quotas))
 
 
 def compiled(jobs: Sequence[Job], nodes: Sequence[Node], rules: Rules, quotas: Quotas) -> list[Outcome]:
