@@ -31,6 +31,7 @@ from gpu_cluster_gym.simulator.kernel.rounds.grants import (
     shape_now,
 )
 from gpu_cluster_gym.simulator.kernel.rounds.rechecks import (
+    PRESENT_FIELDS,
     RECHECK_S,
     list_present,
     may_start_now,
@@ -45,10 +46,8 @@ FIELDS: Fields = (
     ("recheck_s", "f8"),  # time of the next recheck
     ("began_s", "f8"),  # time of the last round
     ("is_round", "i1"),
-    ("num_known", "i8"),  # jobs that had arrived at the last plan
-    ("num_ended", "i8"),  # jobs that had ended then
-    ("num_present", "i8"),
-    ("present", "i4", ("jobs",)),  # jobs that have arrived and not ended, by job
+    *PRESENT_FIELDS,
+    ("num_ended", "i8"),  # jobs that had ended at the last plan
     ("known", "i1", ("jobs",)),  # whether a job was predictable at the last plan
     # after the last moves
     ("num_seen", "i8"),  # jobs that had arrived

@@ -1,5 +1,6 @@
 """Rounds that carry out a priority order of jobs: at each arrival, and every `every_s` while jobs wait for GPUs.
 
+A job that waits for others arrives, in this sense, when the last of them ends.
 Between rounds, jobs that fit start in the same order and no job is paused. A round may be late by less than RECHECK_S.
 The order covers all jobs that are queued or running. `plan` asks Python for it; a policy with a compiled order
 (`baselines.tiresias`) has a plan of its own.
@@ -32,7 +33,7 @@ from gpu_cluster_gym.simulator.kernel.rounds.rechecks import wait_for_event, wai
 FIELDS: Fields = (
     *PLAN_FIELDS,
     ("every_s", "f8"),  # seconds between two rounds
-    ("num_known", "i8"),  # jobs that had arrived at the last round
+    ("num_known", "i8"),  # jobs that had arrived at the last round, without held ones
     ("began_s", "f8"),  # time of the last round
     ("recheck_s", "f8"),  # time of the next recheck
     ("is_round", "i1"),
@@ -72,9 +73,10 @@ def init_memory(memory: np.ndarray, every_s: float) -> None:
 @compiled
 def needs_order(s, jobs, m):
     """Store at a new instant whether a round is due; return whether an order is needed."""
-    m.is_round = s.num_arrived != m.num_known or s.clock >= m.began_s + m.every_s
+    num_known = s.num_arrived - s.num_held
+    m.is_round = num_known != m.num_known or s.clock >= m.began_s + m.every_s
     if m.is_round:
-        m.num_known, m.began_s = s.num_arrived, s.clock
+        m.num_known, m.began_s = num_known, s.clock
     m.is_idle = not may_start(s, jobs)
     return m.is_round or not m.is_idle
 

@@ -8,10 +8,18 @@ import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import events
-from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY, QUEUED
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, HELD, NOBODY, QUEUED
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place
-from gpu_cluster_gym.simulator.kernel.cluster.plan import START, act
+from gpu_cluster_gym.simulator.kernel.cluster.plan import START, Fields, act
 from gpu_cluster_gym.simulator.kernel.rankings.granting import place_on
+
+PRESENT_FIELDS: Fields = (
+    ("num_known", "i8"),  # jobs that had arrived when they were last listed
+    ("num_present", "i8"),
+    ("present", "i4", ("jobs",)),  # jobs that have arrived and not ended, by job, without held ones
+    ("num_dependent", "i8"),
+    ("dependent", "i4", ("jobs",)),  # jobs that are held
+)
 
 RECHECK_S = 60.0  # our choice; agents may wait as long
 MAX_RECHECKS = 64  # skipped in one wait
@@ -38,16 +46,37 @@ def wait_for_event(m):
 
 @compiled
 def list_present(s, m):
-    """List the jobs that have arrived and not ended."""
-    count = 0
+    """List the jobs that have arrived and not ended, by job; a job that waits for others is listed when they end."""
+    count, num_dependent = 0, 0
     for k in range(m.num_present):
         if s.phase[m.present[k]] != DONE:
             m.present[count] = m.present[k]
             count += 1
+    for k in range(m.num_dependent):
+        if s.phase[m.dependent[k]] == HELD:
+            m.dependent[num_dependent] = m.dependent[k]
+            num_dependent += 1
+        else:
+            insert_present(m, count, m.dependent[k])
+            count += 1
     for job in range(m.num_known, s.num_arrived):
-        m.present[count] = job
-        count += 1
-    m.num_present, m.num_known = count, s.num_arrived
+        if s.phase[job] == HELD:
+            m.dependent[num_dependent] = job
+            num_dependent += 1
+        else:
+            m.present[count] = job
+            count += 1
+    m.num_present, m.num_dependent, m.num_known = count, num_dependent, s.num_arrived
+
+
+@compiled
+def insert_present(m, count, job):
+    """Insert a job into the first `count` entries of the list, which stays in ascending order."""
+    place = count
+    while place > 0 and m.present[place - 1] > job:
+        m.present[place] = m.present[place - 1]
+        place -= 1
+    m.present[place] = job
 
 
 @compiled

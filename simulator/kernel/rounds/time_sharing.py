@@ -32,6 +32,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.plan import (
 from gpu_cluster_gym.simulator.kernel.rankings.granting import make_room, place_on
 from gpu_cluster_gym.simulator.kernel.rankings.room import EPS
 from gpu_cluster_gym.simulator.kernel.rounds.rechecks import (
+    PRESENT_FIELDS,
     RECHECK_S,
     list_present,
     may_start_now,
@@ -54,9 +55,7 @@ FIELDS: Fields = (
     ("recheck_s", "f8"),  # time of the next recheck
     ("is_round", "i1"),
     # jobs
-    ("num_known", "i8"),  # jobs that had arrived at the last instant
-    ("num_present", "i8"),
-    ("present", "i4", ("jobs",)),  # jobs that have arrived and not ended, by job
+    *PRESENT_FIELDS,
     ("num_sharing", "i8"),
     ("sharing", "i4", ("jobs",)),  # jobs for which shares were last computed
     ("shared_closed", "i1", ("nodes",)),  # nodes that were closed then
