@@ -85,7 +85,7 @@ def memory_dtype(size: Tier) -> np.dtype:
 @compiled
 def array_of(jobs, job):
     """Return the number of the array of widths that a job belongs to."""
-    return (jobs[job].num_gpus > NARROW) + (jobs[job].num_gpus > MIDDLING)
+    return int(jobs[job].num_gpus > NARROW) + int(jobs[job].num_gpus > MIDDLING)
 
 
 @allocating

@@ -5,7 +5,7 @@ jobs with GPUs is six.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,13 +15,18 @@ from gpu_cluster_gym.baselines.coda import Coda
 from gpu_cluster_gym.baselines.drf import dominant_shares
 from gpu_cluster_gym.baselines.fitgpp import FitGpp
 from gpu_cluster_gym.baselines.fixed_cores import FixedCores
+from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.cluster import uniform
 from gpu_cluster_gym.simulator.core_sharing import CoreSharing
 from gpu_cluster_gym.simulator.episode import Episode, run
+from gpu_cluster_gym.simulator.kernel.cluster import legality
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.physics import Physics
 from gpu_cluster_gym.simulator.policy import Action, Placement, Policy, Preempt, Resize, Start, Throttle, Wait
 from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import Workload
+from tests.cases.mixed_jobs import bound, mixed_table, workload
+from tests.cases.uncompiled import with_the_compiler_off
 
 VISION, LANGUAGE = 6.0, 0.1  # cores a GPU that keep it busy
 
@@ -290,3 +295,35 @@ def test_fitgpp_pauses_no_job_twice_and_none_for_a_long_job() -> None:
     )
     recorder = recorded(FitGpp(), Episode(work, uniform(1, 1), exact=True))
     assert recorder.of_kind(Preempt) == [Preempt(0)]
+
+
+# CODA under constraints.
+
+
+def bound_jobs(seed: int) -> Workload:
+    """Return jobs, half of them without GPUs, of which many may use some nodes only, and some wait for others."""
+    return bound(workload(mixed_table(np.random.default_rng(seed), 40, cpu_share=0.5)), seed)
+
+
+def ends_under_coda(seed: int) -> list[float]:
+    played = run(make(load("coda")), bound_jobs(seed).episode())
+    return cast("list[float]", played.state.finish_s[:40].tolist())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_coda_keeps_cpu_jobs_on_nodes_that_they_may_use(seed: int) -> None:
+    """Inside the kernel, move by move and without the compiler it does the same, and no job breaks a constraint."""
+    work, account = bound_jobs(seed), Account()
+    played = run(make(load("coda")), work.episode(), account=account)
+    may_use = work.constraints.may_use[:, work.constraints.node_kind]
+    held = account.holdings()
+    on_cpu = held[held["node"] >= 0]
+    assert may_use[on_cpu["job"], on_cpu["node"]].all()
+    assert not may_use[on_cpu["job"]].all(), "some may not use every node"
+    assert legality.check(played.states, 0, played.jobs) == 0
+    step_by_step = run(make(load("coda")), work.episode(), step_by_step=True)
+    ends = ends_under_coda(seed)
+    assert step_by_step.state.finish_s[:40].tolist() == ends == played.state.finish_s[:40].tolist()
+    assert with_the_compiler_off(ends_under_coda, seed) == ends
+    start_s, (job, other) = played.state.start_s, work.constraints.waits_for.T
+    assert (start_s[job] >= played.state.finish_s[other]).all()
