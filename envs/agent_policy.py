@@ -32,7 +32,6 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     LOADING,
     NOBODY,
     PAUSED_TIME,
-    QUEUED,
     RESERVED,
     RUNNING,
 )
@@ -255,6 +254,8 @@ class ExplainsMoves(Protocol):
         """Return the value of each move, (max_moves,); -inf for those that it may not choose."""
 
 
+STARTED = (RESERVED, LOADING, RUNNING)
+"""Phases of a job whose start has been decided."""
 VALUED = (
     "Of the listed moves the agent makes the best in place of the rule's own choice if it exceeds a margin."
 )
@@ -376,7 +377,7 @@ class MovesRecord:
             if isinstance(action, Resize) or phase[reason.own.job] != self._phase[reason.own.job]:
                 self._add(action, reason)
         chosen = {reason.own.job for _, reason in self._chosen}
-        started = np.flatnonzero((self._phase <= QUEUED) & np.isin(phase, (RESERVED, LOADING, RUNNING)))
+        started = np.flatnonzero(~np.isin(self._phase, STARTED) & np.isin(phase, STARTED))
         for job in (int(each) for each in started if each not in chosen):
             if self.jobs["num_gpus"][job] == 0:
                 own = Ranked(job, float(self.jobs["submit_s"][job]))

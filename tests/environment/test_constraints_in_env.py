@@ -1,5 +1,6 @@
 """In the environment no job is ever on a node that its constraints do not allow, and the observation stays the same."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpu_cluster_gym.envs.agent_policy import MovesAgent
+from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.cluster import legality
+from gpu_cluster_gym.simulator.policy import Start
+from gpu_cluster_gym.simulator.reasons import Decisions
 from gpu_cluster_gym.simulator.vocabulary import HELD
+from gpu_cluster_gym.workloads import Scenario, full_trace
 from tests.cases import tiny
 from tests.environment.test_masks import KINDS, legal
 
@@ -77,3 +83,29 @@ def test_a_job_without_room_on_its_own_node_may_not_start(tmp_path: Path) -> Non
     listed = env.queue.tolist()
     assert env.action_masks()[listed.index(2)]
     assert not env.action_masks()[listed.index(1)]
+
+
+class AllEqual:
+    """A function that values all listed moves alike, and so leaves the choice to the rule."""
+
+    keys, margin = "nothing", 0.0
+
+    def __call__(self, observation: Mapping[str, np.ndarray], mask: np.ndarray) -> int:
+        return int(mask.argmax())
+
+    def values(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.where(observation["mask"], 0.0, -np.inf)
+
+
+def test_the_start_of_a_released_job_has_a_reason(tmp_path: Path) -> None:
+    """B, on cores, and C wait for A: they start at its end, at 100."""
+    rows = {"job_id": list("abc"), "submit_s": 0, "num_gpus": [8, 0, 4], "duration_s": [100, 10, 10]}
+    table = pd.DataFrame(rows | {"cpu_cores": [8, 4, 4], "kind": ["gpu", "cpu", "gpu"]})
+    chosen = tiny.scenario(
+        tmp_path, table.assign(depends_on=["", "a", "a"]), cluster="1x8", physics="cpu_jobs",
+        constraints="depends_on",
+    )  # fmt: skip
+    decisions = Decisions()
+    run(MovesAgent(AllEqual()), full_trace(Scenario(**chosen)).episode(), decisions=decisions)
+    started = {each.action.job: each.time_s for each in decisions.rows if isinstance(each.action, Start)}
+    assert {job: started.get(job) for job in (1, 2)} == {1: 100.0, 2: 100.0}
