@@ -51,11 +51,18 @@ def constraints_of(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -
         may_use = np.ones((len(table), len(kinds)), bool)
         for at, (_, cells) in enumerate(choices):
             may_use &= among([kind[at] for kind in kinds], cells)
-        found = Constraints(np.array([kinds.index(label) for label in labels]), may_use)
+        found = Constraints(*without_equal_kinds(np.array([kinds.index(label) for label in labels]), may_use))
     if "depends_on" not in columns:
         return found, 0
     waits_for, unknown = dependencies_of(table)
     return Constraints(found.node_kind, found.may_use, waits_for), len(unknown)
+
+
+def without_equal_kinds(node_kind: np.ndarray, may_use: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the kinds of nodes and of `Constraints`, with kinds that no job tells apart as one, the first of them."""
+    _, first, of_kind = np.unique(may_use, axis=1, return_index=True, return_inverse=True)
+    kept = np.sort(first)
+    return np.searchsorted(kept, first[of_kind.reshape(-1)])[node_kind], may_use[:, kept]
 
 
 def among(kinds: list[frozenset[str]], cells: pd.Series) -> np.ndarray:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -97,6 +98,26 @@ def test_several_types_are_joined(tmp_path: Path) -> None:
     """B may use either type, C a P100 or a T4, D anything: B takes the place of the lower number."""
     text = "job_id,submit_s,num_gpus,duration_s,gpu_type\nb,0,4,10,t4+A100\nc,1,4,10,P100|T4\nd,2,4,10,\n"
     assert times(made(tmp_path, text, constraints="gpu_type")) == {"b": (0, 10), "c": (1, 11), "d": (10, 20)}
+
+
+def test_nodes_that_no_job_tells_apart_are_of_one_kind(tmp_path: Path) -> None:
+    """Of eighteen partitions of a node each the jobs name two: three kinds of nodes, of the limit of 16."""
+    text = (
+        "job_id,submit_s,num_gpus,duration_s,partition\n"
+        "a,0,1,10,p3\nb,0,1,10,p3\nc,0,2,10,p5+p3\nd,0,8,10,p5\ne,0,1,10,\n"
+    )
+    partitions = ",".join(f"p{node}={node}" for node in range(18))
+    work = made(
+        tmp_path, text, cluster="18x2", constraints="partition", partitions=partitions, drop_too_large=True
+    )
+    found = work.constraints
+    assert found.may_use.shape == (4, 3), "D is too wide for its node"
+    allowed = [np.flatnonzero(row[found.node_kind]).tolist() for row in found.may_use]
+    assert allowed == [[3], [3], [3, 5], list(range(18))]
+    assert times(work) == {"a": (0, 10), "b": (0, 10), "c": (0, 10), "e": (0, 10)}
+    every = "\n".join([text.splitlines()[0], *(f"j{node},0,1,10,p{node}" for node in range(17))])
+    with pytest.raises(ValueError, match=r"18 kinds of nodes in one cluster.*expected at most 16"):
+        made(tmp_path, every, cluster="18x2", constraints="partition", partitions=partitions)
 
 
 def test_several_dependencies_are_joined_by_plus_or_spaces(tmp_path: Path) -> None:
