@@ -45,14 +45,9 @@ def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Worklo
 
 
 def of_one_size(found: Sequence[Workload]) -> tuple[Workload, ...]:
-    """Return windows, steady ones with room for the jobs of the largest in all records, so that they can be batched."""
+    """Return windows that can be batched: all records have room for the jobs, and the dependencies, of the largest."""
     most = max((each.room for each in found), default=0)
-    return tuple(
-        each
-        if each.scenario.steady_load is None or each.room == most
-        else replace(each, scenario=replace(each.scenario, jobs=most))
-        for each in found
-    )
+    return tuple(each if each.room == most else replace(each, least_room=most) for each in found)
 
 
 class PreparedWindow:

@@ -81,6 +81,7 @@ class Workload:
     window: its part of the trace
     tenants: tenants of the jobs, and their quotas
     constraints: nodes and other jobs that bind the jobs
+    least_room: number of jobs for which records have room at least, as in windows of one batch
     """
 
     table: pd.DataFrame
@@ -90,6 +91,7 @@ class Workload:
     window: Window = FULL_TRACE
     tenants: Tenants = NO_TENANTS
     constraints: Constraints = NO_CONSTRAINTS
+    least_room: int = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Workload:
         """Return itself: it never changes."""
@@ -117,9 +119,9 @@ class Workload:
 
     @property
     def room(self) -> int:
-        """Number of jobs for which records have room at least: the same for steady windows of different sizes."""
+        """Number of jobs for which records have room at least: they have also one place for each dependency."""
         usual = self.scenario.jobs if self.scenario.steady_load is not None else 0
-        return max(len(self.jobs), len(self.constraints.waits_for), usual)
+        return max(len(self.jobs), len(self.constraints.waits_for), usual, self.least_room)
 
     @cached_property
     def first_counted(self) -> int:

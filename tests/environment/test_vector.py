@@ -7,15 +7,17 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import pandas as pd
 import pytest
 from gymnasium.vector import AutoresetMode
 
 from gpu_cluster_gym.envs.env import PlainBatch
+from gpu_cluster_gym.envs.moves import MovesBatch
 from gpu_cluster_gym.envs.registration import make_vec
 from gpu_cluster_gym.envs.spaces import row
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
-from gpu_cluster_gym.envs.windows import member_seeds, of_one_size
-from gpu_cluster_gym.workloads import named, windows
+from gpu_cluster_gym.envs.windows import PreparedWindow, member_seeds, of_one_size
+from gpu_cluster_gym.workloads import Scenario, named, windows
 from tests.cases import tiny
 from tests.cases.uncompiled import with_the_compiler_off
 
@@ -301,11 +303,46 @@ def test_it_means_the_same_with_the_compiler_off(tmp_path: Path) -> None:
     assert len(set(plain)) == 40
 
 
-def test_windows_with_different_record_sizes_are_refused() -> None:
-    """A job too large is dropped from one window of 513 jobs; records are sized for 512 or 4,096."""
+def test_windows_of_a_log_with_few_and_many_dependencies_are_batched(tmp_path: Path) -> None:
+    """Each of the first 120 jobs waits for the 40 before, so that some windows of 40 jobs have 780 dependencies."""
+    before = (range(max(0, row - 40), row if row < 120 else 0) for row in range(400))
+    table = pd.DataFrame({"job_id": [f"j{row}" for row in range(400)], "submit_s": 10.0 * np.arange(400)})
+    names = ["+".join(table["job_id"][list(each)]) for each in before]
+    chosen = tiny.scenario(
+        tmp_path, table.assign(num_gpus=1, duration_s=50.0, depends_on=names), full_trace=False, jobs=40,
+        all_windows=True, physics="none", constraints="depends_on",
+    )  # fmt: skip
+    for kind in ({"action": "moves"}, CHOICES):
+        many = make_vec(2, chosen, **kind | {"count": 4})
+        loads = [each.workload for each in many.batch.windows]
+        counts = {len(each.constraints.waits_for) for each in loads}
+        assert counts == {0, 780}
+        assert {each.room for each in loads} == {780}
+        for seed in range(8):
+            many.reset(seed=seed)
+            many.step(many.action_masks().argmax(axis=1))
+
+
+def test_windows_of_different_sizes_are_batched_with_the_larger_records() -> None:
+    """A job too large is dropped from one window of 513 jobs; records of 512 jobs would not do for the others."""
     fields = {"jobs": 513, "cluster": "2x8", "drop_too_large": True, "all_windows": True, "seed": 1}
+    many = batch(fields | {"physics": "exclusive"})
+    assert {len(each.workload.jobs) for each in many.batch.windows} == {512, 513}
+    assert {each.workload.room for each in many.batch.windows} == {513}
+
+
+def test_records_of_different_sizes_are_refused() -> None:
+    """Windows that have not been made of one size."""
+    fields: dict[str, Any] = {
+        "jobs": 513,
+        "cluster": "2x8",
+        "drop_too_large": True,
+        "all_windows": True,
+        "seed": 1,
+    }
+    found = windows(Scenario(**fields, physics="exclusive"), "train", 4)
     with pytest.raises(ValueError, match="windows of 512 to 513 jobs cannot be batched"):
-        batch(fields | {"physics": "exclusive"})
+        MovesBatch([PreparedWindow(each) for each in found], 2)
 
 
 def test_steady_windows_get_records_of_one_size() -> None:
