@@ -15,6 +15,7 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import command
 from gpu_cluster_gym.evaluation.describe import add_format
 from gpu_cluster_gym.evaluation.runner import is_oracle
+from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.episode import Episode, ask_at_this_instant, asking, run, set_up
 from gpu_cluster_gym.simulator.policy import (
     Action,
@@ -28,7 +29,7 @@ from gpu_cluster_gym.simulator.policy import (
 )
 from gpu_cluster_gym.traces import Snapshot, columns_given, finished, snapshot
 from gpu_cluster_gym.traces import asking as asking_policies
-from gpu_cluster_gym.workloads import Present, Scenario, present
+from gpu_cluster_gym.workloads import Present, Scenario, present, refuse_ineffective
 
 SCHEMA = "gpu-cluster-gym/decision/1"
 """Name and version of the document's schema; `docs/your_own_log.md` describes it."""
@@ -208,6 +209,12 @@ def add_snapshot(found: argparse.ArgumentParser) -> None:
         choices=("first_fit", "best_fit", "spread", "pooled"),
         help="rule that chooses nodes; default: best_fit",
     )
+    found.add_argument(
+        "--constraints",
+        help="columns that bind jobs: gpu_type, partition, depends_on, priority (comma-separated), or all; default: "
+        "none",
+    )
+    found.add_argument("--partitions", help="nodes of each partition, NAME=0-3,OTHER=4-7, for partition")
 
 
 def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Policy]"]:
@@ -223,5 +230,7 @@ def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Po
         history, notes = finished(chosen.history, time_zone=chosen.time_zone)
         notes = [f"run times from {Path(chosen.history).name}", *notes]
         found = replace(found, history=history, notes=(*found.notes, *notes))
-    scenario = Scenario(cluster=chosen.cluster, physics="estimates", placement=chosen.placement)
+    of_jobs = {name: getattr(chosen, name) for name in ("cluster", "placement", "constraints", "partitions")}
+    scenario = changed(Scenario(physics="estimates"), of_jobs)
+    refuse_ineffective(scenario, of_jobs)
     return found, present(found, scenario), partial(baselines.make, policy)

@@ -16,6 +16,7 @@ from gpu_cluster_gym.workloads._scenario import BINDING, EVERY, Scenario, partit
 if TYPE_CHECKING:
     import pandas as pd
 
+WAYS_OUT = "correct depends_on, or drop it from --constraints"
 MET = "dependencies on jobs that are not simulated, taken as met"
 """Beginning of a note, before a number."""
 
@@ -127,17 +128,21 @@ def ids_in(text: str) -> Iterable[str]:
 def refuse_wrong_dependencies(table: pd.DataFrame, file: str | None) -> None:
     """Raise ValueError where jobs of a whole log wait for an unknown job, or for one another."""
     waits_for, unknown = dependencies_of(table)
-    ways_out = "correct depends_on, or drop it from --constraints"
     if unknown:
         job, name = unknown[0]
         more = f" (such dependencies: {len(unknown):,})" if len(unknown) > 1 else ""
         raise ValueError(
-            f"{file}: job {job} depends on {name}, but no job of the log has this id{more}: {ways_out}"
+            f"{file}: job {job} depends on {name}, but no job of the log has this id{more}: {WAYS_OUT}"
         )
+    refuse_circles(table, waits_for, str(file))
+
+
+def refuse_circles(table: pd.DataFrame, waits_for: np.ndarray, where: str) -> None:
+    """Raise ValueError where jobs of a table wait for one another. where: name of the table."""
     if circle := circle_in(waits_for):
         ids = table["job_id"].astype(str)
         named = " -> ".join(ids[row] for row in (*circle, circle[0]))
-        raise ValueError(f"{file}: jobs depend on one another in a circle, {named}: {ways_out}")
+        raise ValueError(f"{where}: jobs depend on one another in a circle, {named}: {WAYS_OUT}")
 
 
 def not_simulated(table: pd.DataFrame, scenario: Scenario) -> list[str]:

@@ -5,15 +5,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpu_cluster_gym.simulator.cluster import Cluster
 from gpu_cluster_gym.simulator.cluster import cluster as cluster_of
+from gpu_cluster_gym.simulator.constraints import NO_CONSTRAINTS, Constraints
 from gpu_cluster_gym.simulator.policy import Placement
-from gpu_cluster_gym.traces import Snapshot
+from gpu_cluster_gym.traces import NOTHING, Snapshot
+from gpu_cluster_gym.workloads._constraints import (
+    MET,
+    columns_that_bind,
+    constraints_of,
+    dependencies_of,
+    not_simulated,
+    refuse_circles,
+)
 from gpu_cluster_gym.workloads._scenario import Scenario
 from gpu_cluster_gym.workloads._workload import filled, prepare
 
@@ -27,6 +36,9 @@ SHORTEST_REST_S = 1.0
 Part = tuple[str, int, tuple[int, ...]]
 """Part of a running job: node, number of GPUs and their indices on the node, as in `Snapshot.held`."""
 KEPT = ("job_id", "submit_s", "num_gpus", "user", "tenant")
+"""Columns that are read besides those that constrain jobs."""
+OF_NODES = ("gpu_type", "partition")
+"""Columns that bind jobs to nodes."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +47,7 @@ class Present:
 
     table: the jobs that the cluster can hold, sorted by submission, with `logged_start_s` (NaN for a queued job) and
         the `limit_s` that policies see as the estimate.
-    jobs: the same as an array of JOB, with placeholders as run times.
+    jobs: the same as an array of JOB, with placeholders as run times; `barred` has a bit per kind of nodes.
     places: GPUs of each running job, None for a queued one.
     now_s: time of the snapshot.
     cluster: the machines.
@@ -43,6 +55,7 @@ class Present:
     notes: notes on jobs left out and on assumptions.
     history: job table of finished jobs that the cluster can hold.
     past: the same as an array of JOB.
+    constraints: nodes and other jobs that bind the jobs.
     """
 
     table: pd.DataFrame
@@ -54,6 +67,7 @@ class Present:
     notes: tuple[str, ...]
     history: pd.DataFrame
     past: np.ndarray
+    constraints: Constraints = NO_CONSTRAINTS
 
     @property
     def start_s(self) -> np.ndarray:
@@ -72,7 +86,7 @@ class Present:
         """Return an episode whose next instant is now: running jobs hold their GPUs, and nothing else has started.
 
         duration_s: run time of each job, which is longer than a running job has run; None for the limits.
-        later: future arrivals as an array of JOB, sorted by submission.
+        later: future arrivals as an array of JOB like those of `past`, sorted by submission.
         """
         from gpu_cluster_gym.simulator.episode import Episode
         from gpu_cluster_gym.simulator.kernel import calls
@@ -85,6 +99,10 @@ class Present:
         jobs["duration_s"] = np.where(ran_s > 0, np.maximum(run_s, ran_s + SHORTEST_REST_S), run_s)
         if later is not None and len(later):
             jobs = np.concatenate([jobs, later])
+        binding = self.constraints
+        if binding.bind_nodes:
+            kinds = np.arange(binding.may_use.shape[1])
+            binding = replace(binding, may_use=(jobs["barred"][:, None] >> kinds) & 1 == 0)
         episode = Episode(
             jobs,
             self.cluster,
@@ -92,6 +110,7 @@ class Present:
             discipline=self.scenario.discipline,
             tick_s=self.scenario.tick,
             seed=seed,
+            constraints=binding,
         )
         for job in np.argsort(start_s, kind="stable")[: int(np.isfinite(start_s).sum())].tolist():
             _pass_until(episode, float(start_s[job]))
@@ -107,27 +126,100 @@ def present(snapshot: Snapshot, scenario: Scenario, *, history: pd.DataFrame | N
     """Return the jobs of a snapshot on the scenario's cluster, with time limits as estimates.
 
     history: finished jobs, on any clock; by default those of the snapshot's own file.
-    ValueError where the running jobs hold more GPUs than the cluster has.
+    ValueError where the running jobs hold more GPUs than the cluster has, where a constraint lacks its column, and
+    where jobs wait for one another.
     """
     machines = cluster_of(scenario.cluster_name)
     history = snapshot.history if history is None else history
     now, notes = snapshot.present, list(snapshot.notes)
     notes += [machines.left_out] if machines.left_out else []
+    if off := not_simulated(now, scenario):
+        notes.append(f"columns of the log without effect: {', '.join(off)} (see --constraints)")
+    binding = columns_that_bind(now, scenario)
+    scenario = replace(scenario, constraints=",".join(binding) or None)
+    of_futures = replace(
+        scenario, constraints=",".join(each for each in binding if each != "depends_on") or None
+    )
+    if len(history) and (missing := [name for name in binding if name not in history]):
+        raise ValueError(
+            f"constraints {missing[0]}: the history has no such column: add it to the history, or drop it from the "
+            "constraints"
+        )
     now, held, about = _on_nodes(now, snapshot.held, machines)
     notes += about
     now, gone = _that_fit(now, machines, now["logged_start_s"].notna())
     if gone:
         notes.append(f"jobs wider than {machines.name} ({machines.num_gpus:,} GPUs) left out: {gone:,}")
+    now, gone = _that_their_nodes_fit(now, machines, of_futures, now["logged_start_s"].notna())
+    if gone:
+        notes.append(f"jobs wider than the nodes that they may use left out: {gone:,}")
     past, wide = _that_fit(history, machines)
     if wide:
         notes.append(f"jobs of the history wider than {machines.name} left out: {wide:,}")
+    past, wide = _that_their_nodes_fit(past, machines, of_futures)
+    if wide:
+        notes.append(f"jobs of the history wider than the nodes that they may use left out: {wide:,}")
     limit_s, past_limit_s, about = _limits(now, past, snapshot.now_s)
     notes += about
     now = now.assign(limit_s=limit_s)
-    places, about = places_of(now, held, machines)
+    places, about = places_of(now, held, machines, _nodes_of(now, of_futures, machines))
     notes += about
-    jobs, past_jobs = _arrays(now, past.assign(limit_s=past_limit_s), scenario)
-    return Present(now, jobs, places, snapshot.now_s, machines, scenario, tuple(notes), past, past_jobs)
+    now, about = _free_elsewhere(now, places, of_futures, machines)
+    notes += about
+    jobs, past_jobs, constraints = _arrays(now, past.assign(limit_s=past_limit_s), of_futures)
+    if "depends_on" in binding:
+        waits_for, about = _waits(now, set(history["job_id"].astype(str)))
+        constraints, notes = replace(constraints, waits_for=waits_for), notes + about
+    return Present(
+        now, jobs, places, snapshot.now_s, machines, scenario, tuple(notes), past, past_jobs, constraints
+    )
+
+
+def _nodes_of(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -> np.ndarray | None:
+    """Return whether each job may use each node, (jobs, nodes); None where no constraint binds jobs to nodes."""
+    if table.empty:
+        return None
+    found, _ = constraints_of(table, scenario, machines)
+    return found.may_use[:, found.node_kind] if found.bind_nodes else None
+
+
+def _that_their_nodes_fit(
+    table: pd.DataFrame, machines: Cluster, scenario: Scenario, running: pd.Series | bool = False
+) -> tuple[pd.DataFrame, int]:
+    """Return the jobs that the nodes they may use can hold, running ones in any case, and the number of others."""
+    may_use = _nodes_of(table, scenario, machines)
+    if may_use is None:
+        return table, 0
+    fits = ((table["num_gpus"] <= may_use @ np.array(machines.node_gpus)) | running).to_numpy(bool)
+    return table[fits].reset_index(drop=True), int((~fits).sum())
+
+
+def _free_elsewhere(
+    now: pd.DataFrame, places: tuple[tuple[int, ...] | None, ...], scenario: Scenario, machines: Cluster
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the jobs, without the constraints of those that run on nodes that they may not use, and notes."""
+    may_use = _nodes_of(now, scenario, machines)
+    if may_use is None:
+        return now, []
+    node_of = np.repeat(np.arange(machines.num_nodes), machines.node_gpus)
+    wrong = np.array(
+        [gpus is not None and not may_use[job, node_of[list(gpus)]].all() for job, gpus in enumerate(places)]
+    )
+    if not wrong.any():
+        return now, []
+    note = (
+        f"running jobs on nodes that their constraints do not allow, taken as bound to none: {wrong.sum():,}"
+    )
+    return now.assign(**{name: now[name].mask(wrong, NOTHING) for name in OF_NODES if name in now}), [note]
+
+
+def _waits(now: pd.DataFrame, ended: set[str]) -> tuple[np.ndarray, list[str]]:
+    """Return (queued job, present job that it waits for) by row, and notes. ended: ids of the history."""
+    waits_for, unknown = dependencies_of(now)
+    waits_for = waits_for[now["logged_start_s"].isna().to_numpy(bool)[waits_for[:, 0]]]
+    refuse_circles(now, waits_for, "snapshot")
+    met = sum(name not in ended for _, name in unknown)
+    return waits_for, [f"{MET}: {met:,}"] if met else []
 
 
 def _that_fit(
@@ -181,13 +273,19 @@ def _limits(now: pd.DataFrame, past: pd.DataFrame, now_s: float) -> tuple[np.nda
     return np.full(len(now), longest), np.full(len(past), longest), [note]
 
 
-def _arrays(now: pd.DataFrame, past: pd.DataFrame, scenario: Scenario) -> tuple[np.ndarray, np.ndarray]:
-    """Return the present and the past jobs as arrays of JOB; equal users have equal numbers in both."""
+def _arrays(
+    now: pd.DataFrame, past: pd.DataFrame, scenario: Scenario
+) -> tuple[np.ndarray, np.ndarray, Constraints]:
+    """Return the present and the past jobs as arrays of JOB, and what binds the present ones to nodes.
+
+    Equal users have equal numbers in both arrays. Bit k of `barred`: the job may not use nodes of kind k.
+    """
     import pandas as pd
 
     both = []
     for number, table in enumerate((past, now)):
-        columns = {name: table[name] for name in KEPT if name in table} | {
+        kept = (*KEPT, *(scenario.constraints or "").split(","))
+        columns = {name: table[name] for name in kept if name in table} | {
             "job_id": [f"{number}.{row}" for row in range(len(table))],
             "duration_s": table["duration_s"].fillna(1.0),
             "profiled_duration_s": table["limit_s"],
@@ -202,16 +300,25 @@ def _arrays(now: pd.DataFrame, past: pd.DataFrame, scenario: Scenario) -> tuple[
     work = prepare(filled(table, scenario, seed=scenario.seed), scenario)
     jobs, past_jobs = work.jobs[len(past) :].copy(), work.jobs[: len(past)].copy()
     jobs["submit_s"], past_jobs["submit_s"] = now["submit_s"], past["submit_s"]
-    return jobs, past_jobs
+    binding = work.constraints
+    if not binding.bind_nodes:
+        return jobs, past_jobs, binding
+    barred = ~binding.may_use @ (1 << np.arange(binding.may_use.shape[1]))
+    past_jobs["barred"], jobs["barred"] = np.split(barred, [len(past)])
+    return jobs, past_jobs, replace(binding, may_use=binding.may_use[len(past) :])
 
 
 def places_of(
-    table: pd.DataFrame, held: Mapping[str, Sequence[Part]], machines: Cluster
+    table: pd.DataFrame,
+    held: Mapping[str, Sequence[Part]],
+    machines: Cluster,
+    may_use: np.ndarray | None = None,
 ) -> tuple[tuple[tuple[int, ...] | None, ...], list[str]]:
     """Return the GPUs of each running job, None for a queued one, and notes.
 
-    held: parts of each job, by its id. A job whose nodes are unknown is placed on as few nodes as possible, the widest
-    job first.
+    held: parts of each job, by its id. A job whose nodes are unknown is placed on as few nodes as possible, of those
+    that it may use if they suffice: the job with the fewest GPUs to choose from first, then the widest.
+    may_use: (jobs, nodes); None where jobs may use every node.
     ValueError where there are not enough GPUs.
     """
     first = np.cumsum((0, *machines.node_gpus)).tolist()
@@ -231,8 +338,10 @@ def places_of(
         places[job] = _named_place(parts, free, first)
         if places[job] is None:
             left.append(job)
-    for job in sorted(left, key=lambda job: -width[job]):
-        places[job] = _any_place(int(width[job]), free)
+    allowed = np.ones((len(table), machines.num_nodes), bool) if may_use is None else may_use
+    choice = allowed @ np.array(machines.node_gpus)
+    for job in sorted(left, key=lambda job: (choice[job], -width[job])):
+        places[job] = _any_place(int(width[job]), free, np.flatnonzero(allowed[job]).tolist())
     if not left:
         return tuple(places), []
     why = "the snapshot does not say where, or names other nodes than the cluster has"
@@ -275,16 +384,21 @@ def _named_place(
     return tuple(taken)
 
 
-def _any_place(width: int, free: list[list[int]]) -> tuple[int, ...]:
-    """Take GPUs on as few nodes as possible, those with the fewest free ones that suffice, and return them."""
+def _any_place(width: int, free: list[list[int]], nodes: Sequence[int]) -> tuple[int, ...]:
+    """Take GPUs on as few nodes as possible, those with the fewest free ones that suffice, and return them.
+
+    nodes: those to take them on, if these have enough; else all nodes.
+    """
     taken: list[int] = []
+    if sum(len(free[node]) for node in nodes) < width:
+        nodes = range(len(free))
     while width > len(taken):
         rest = width - len(taken)
-        fitting = [node for node in range(len(free)) if len(free[node]) >= rest]
+        fitting = [node for node in nodes if len(free[node]) >= rest]
         node = (
             min(fitting, key=lambda node: len(free[node]))
             if fitting
-            else max(range(len(free)), key=lambda node: len(free[node]))
+            else max(nodes, key=lambda node: len(free[node]))
         )
         taken += free[node][:rest]
         free[node] = free[node][rest:]

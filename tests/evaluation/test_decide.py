@@ -60,6 +60,45 @@ def test_srtf_names_its_victim(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert found["actions"][0]["places"] == [{"node": 0, "gpus": [0, 1, 2, 3]}]
 
 
+BOUND = f"""{HEADER},gpu_type,depends_on,priority
+old,0,1,100,0,200,T4,,0
+runs,0,4,,0,9000,T4,,0
+wide,10,2,,,5000,T4,,1
+short,20,2,,,50,A100,,2
+waits,30,1,,,50,,short+old,3
+any,40,2,,,60,,,9
+"""
+"""Four T4s, which `runs` holds, and four A100s. Of `wide`, `waits` and `any` only the last may start at once."""
+
+
+@pytest.mark.parametrize(
+    ("flags", "started"),
+    [
+        ((), ["wide", "short"]),
+        (("--constraints", "gpu_type"), ["short", "waits"]),
+        (("--constraints", "gpu_type,depends_on"), ["short", "any"]),
+        (("--constraints", "all", "--policy", "priority"), ["any", "short"]),
+    ],
+)
+def test_constraints_of_the_log_are_kept(
+    flags: tuple[str, ...], started: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json.loads(decided(tmp_path, capsys, "--cluster", "1x4-t4+1x4-a100", *flags, text=BOUND))
+    assert [each["job_id"] for each in found["actions"]] == started
+    assert {place["node"] for each in found["actions"] for place in each["places"]} == {1}
+    off = "columns of the log without effect: gpu_type, depends_on, priority (see --constraints)"
+    assert (off in found["notes"]) == (not flags)
+
+
+def test_partitions_without_their_constraint_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jobs.csv").write_text(BOUND)
+    flags = ["--cluster", "2x4", "--partitions", "a=0"]
+    assert main(["decide", str(tmp_path / "jobs.csv"), *flags]) == 2
+    assert "expected constraints partition as well" in capsys.readouterr().err
+
+
 def test_a_policy_of_ones_own_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = "docs.examples.smallest_first:policy"
     found = json.loads(decided(tmp_path, capsys, "--cluster", "1x8", "--policy", own))

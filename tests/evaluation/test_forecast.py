@@ -74,11 +74,90 @@ def test_with_the_true_future_starts_are_the_true_ones(time_s: float) -> None:
     assert found.tolist() == [was[each] for each in now.table["job_id"].to_numpy()[now.queued]]
 
 
-def simulated_again(jobs: pd.DataFrame) -> pd.DataFrame:
+@pytest.mark.parametrize("time_s", [300.0, 1000.0, 2500.0])
+def test_constraints_bind_the_jobs_of_a_snapshot_and_of_its_future(time_s: float) -> None:
+    """With the true future, starts are the true ones: half of the jobs run on T4s, and some wait for others."""
+    rules = replace(RULES, cluster="1x8+1x8-t4", constraints="gpu_type,depends_on")
+    table = simulated()
+    rows = np.arange(len(table))
+    waits = (rows % 5 == 4) & (table["submit_s"] <= time_s)
+    table = table.assign(
+        num_gpus=8,
+        gpu_type=np.where(np.random.default_rng(1).random(len(table)) < 0.5, "V100", "T4"),
+        depends_on=np.where(waits, "j" + pd.Series(rows - 3).astype(str), "none"),
+    )
+    table = simulated_again(table, rules)
+    now = present(cut(table, time_s), rules)
+    assert len(now.queued)
+    assert len(now.constraints.waits_for)
+    type_of = dict(zip(table["job_id"], table["gpu_type"], strict=True))
+    like = {type_of[each]: now.jobs[row] for row, each in enumerate(now.table["job_id"])}
+    later = table[table["submit_s"] > time_s]
+    jobs = np.array([like[each] for each in later["gpu_type"]], now.jobs.dtype)
+    jobs["submit_s"], jobs["duration_s"] = later["submit_s"], later["duration_s"]
+    jobs["profiled_duration_s"] = jobs["predicted_duration_s"] = later["time_limit_s"]
+    true_s = dict(zip(table["job_id"], table["duration_s"], strict=True))
+    run_s = np.array([true_s[each] for each in now.table["job_id"]])
+    found = forecasting.starts(policy()(), now.episode(run_s, jobs), now.queued, time_s)
+    was = dict(zip(table["job_id"], table["logged_start_s"], strict=True))
+    assert found.tolist() == [was[each] for each in now.table["job_id"].to_numpy()[now.queued]]
+    unbound = present(cut(table, time_s), replace(rules, constraints=None))
+    jobs["barred"] = 0
+    assert (
+        forecasting.starts(policy()(), unbound.episode(run_s, jobs), now.queued, time_s).tolist()
+        != found.tolist()
+    )
+
+
+def test_jobs_of_the_history_stay_bound_as_later_arrivals() -> None:
+    """A past job of T4s arrives again."""
+    rules = replace(RULES, cluster="1x8+1x8-t4", constraints="gpu_type")
+    table = simulated(3).assign(num_gpus=8, submit_s=[0.0, 1.0, 2.0], gpu_type=["T4", "V100", "V100"])
+    table = table.assign(logged_start_s=[0.0, 1.0, np.nan], duration_s=[5.0, np.nan, np.nan])
+    table.attrs = {"notes": []}
+    now = present(cut(table, 10.0), rules)
+    assert now.places == ((*range(8),), None)
+    again = now.past.copy()
+    again["submit_s"] = 20.0
+    episode = run(policy()(), now.episode(later=again))
+    assert episode.state.start_s[2] == 20
+    assert episode.view.can_hold(2).tolist() == [False, True]
+
+
+def test_a_job_that_runs_elsewhere_than_it_may_is_bound_to_no_node() -> None:
+    """J0 asks for V100s and is known to run on T4s; nobody knows where j1 runs, which then is on V100s."""
+    rules = replace(RULES, cluster="1x8+1x8-t4", constraints="gpu_type")
+    table = simulated(3).assign(num_gpus=2, submit_s=[0.0, 1.0, 2.0], logged_start_s=[0.0, 1.0, np.nan])
+    table = table.assign(duration_s=np.nan, gpu_type="V100")
+    table.attrs = {"notes": []}
+    now = present(snapshot_with(cut(table, 10.0), {"j0": [("n2", 2, (0, 1)), ("n1", 0, ())]}), rules)
+    assert now.places == ((8, 9), (0, 1), None)
+    assert now.constraints.may_use[:, now.constraints.node_kind].tolist() == [
+        [True, True],
+        [True, False],
+        [True, False],
+    ]
+    assert any(note.startswith("running jobs on nodes that their constraints") for note in now.notes)
+
+
+def test_constraints_that_a_snapshot_cannot_keep_are_refused() -> None:
+    table = simulated(4).assign(logged_start_s=[0.0, np.nan, np.nan, np.nan], submit_s=[0.0, 1.0, 2.0, 3.0])
+    table.attrs = {"notes": []}
+    unfinished = table.assign(duration_s=np.nan)
+    with pytest.raises(ValueError, match="constraints gpu_type: the jobs have no column gpu_type"):
+        present(cut(unfinished, 10.0), replace(RULES, constraints="gpu_type"))
+    bound = cut(unfinished.assign(gpu_type="V100", depends_on=["none", "j2", "j1", "none"]), 10.0)
+    with pytest.raises(ValueError, match="constraints gpu_type: the history has no such column"):
+        present(bound, replace(RULES, constraints="gpu_type"), history=table.iloc[:1])
+    with pytest.raises(ValueError, match="snapshot: jobs depend on one another in a circle, j1 -> j2 -> j1"):
+        present(bound, replace(RULES, constraints="depends_on"))
+
+
+def simulated_again(jobs: pd.DataFrame, rules: Scenario = RULES) -> pd.DataFrame:
     """Return the same jobs with the starts that EASY gives them now."""
     plain = jobs.drop(columns="logged_start_s")
     plain.attrs = {"notes": [], "origin": {}}
-    work = prepare(filled(plain, RULES, seed=0), RULES)
+    work = prepare(filled(plain, rules, seed=0), rules)
     return plain.assign(logged_start_s=work.results(run(policy()(), work.episode()))["start_s"].to_numpy())
 
 
