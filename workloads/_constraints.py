@@ -60,7 +60,7 @@ def constraints_of(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -
 
 
 def without_equal_kinds(node_kind: np.ndarray, may_use: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the kinds of nodes and of `Constraints`, with kinds that no job tells apart as one, the first of them."""
+    """Return the kinds of nodes and of `Constraints`, with kinds that no job distinguishes merged into the first."""
     _, first, of_kind = np.unique(may_use, axis=1, return_index=True, return_inverse=True)
     kept = np.sort(first)
     return np.searchsorted(kept, first[of_kind.reshape(-1)])[node_kind], may_use[:, kept]

@@ -36,7 +36,7 @@ SHORTEST_REST_S = 1.0
 Part = tuple[str, int, tuple[int, ...]]
 """Part of a running job: node, number of GPUs and their indices on the node, as in `Snapshot.held`."""
 KEPT = ("job_id", "submit_s", "num_gpus", "user", "tenant")
-"""Columns that are read besides those that constrain jobs."""
+"""Columns that are read in addition to those that constrain jobs."""
 OF_NODES = ("gpu_type", "partition")
 """Columns that bind jobs to nodes."""
 

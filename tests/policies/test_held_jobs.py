@@ -57,14 +57,12 @@ def shortest_first(view: View) -> Requests:
 
 
 def test_a_release_is_an_arrival_for_priority_rounds() -> None:
-    """C, of two GPUs, waits for B, and comes before A. It pauses A at its release, not at the next round at 240.
+    """C, of four GPUs, waits for B, and comes before A. It pauses A at its release, not at the next round at 240.
 
     A 0-100, 110-10,010   B 0-100   C 100-110
     """
-    exact = {"physics": "preemption,estimates"}
-    jobs = work(
-        {"num_gpus": 2}, {"num_gpus": 2, "duration_s": 100.0}, {"num_gpus": 4, "duration_s": 10.0}, **exact
-    )
+    b, c = {"num_gpus": 2, "duration_s": 100.0}, {"num_gpus": 4, "duration_s": 10.0}
+    jobs = work({"num_gpus": 2}, b, c, physics="preemption,estimates")
     episode = run(PriorityRounds(shortest_first), waiting(jobs, (2, 1)).episode())
     assert episode.state.finish_s[:3].tolist() == [10_010, 100, 110]
 

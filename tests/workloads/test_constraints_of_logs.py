@@ -100,7 +100,7 @@ def test_several_types_are_joined(tmp_path: Path) -> None:
     assert times(made(tmp_path, text, constraints="gpu_type")) == {"b": (0, 10), "c": (1, 11), "d": (10, 20)}
 
 
-def test_nodes_that_no_job_tells_apart_are_of_one_kind(tmp_path: Path) -> None:
+def test_nodes_that_no_job_distinguishes_are_of_one_kind(tmp_path: Path) -> None:
     """Of eighteen partitions of a node each the jobs name two: three kinds of nodes, of the limit of 16."""
     text = (
         "job_id,submit_s,num_gpus,duration_s,partition\n"
