@@ -57,12 +57,12 @@ class Evaluation:
 
     policy: tuple[str, ...] = ()
     """Policies: a module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the pretrained agent for the
-    workload, or the general one), plain (the pretrained one that starts and pauses single jobs), the folder of an
+    workload, or the general one), plain (the pretrained agent that starts and pauses jobs), the folder of an
     agent, module:attribute, or lookahead:NAME for look-ahead based on NAME. Several are compared with the first; a
-    single one is compared with fifo, next to fifo_strict, easy, sjf, srtf and las. Every table of windows has two
-    floors: agents that choose a random or the first legal action."""
+    single one is compared with fifo, next to fifo_strict, easy, sjf, srtf and las. Tables of windows
+    also have two floors, weak baselines that choose a random or the first legal action."""
     floors: bool = True
-    """Add the rows random_legal and first_legal."""
+    """Add the floors random_legal and first_legal, two weak baselines."""
     wide: bool = False
     """Print all metrics instead of the ratio and four others. The run folder has all of them in any case."""
     protocol: tuple[str, ...] = ()

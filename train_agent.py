@@ -248,7 +248,8 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
         print(pace(times, reference_of(training)), passed(times), sep="\n")
     if not best.exists():
         raise ValueError(
-            "no validation finished, since jobs never end under any checkpoint: no agent is saved"
+            "no agent is saved, since jobs never end under any checkpoint: raise --total-timesteps, or with --action "
+            "plain --min-run-s"
         )
     constant = learner_of(run.scenario, training).constant_policy(about(best)["validation"])
     return Trained(best, load_policy(best), constant)

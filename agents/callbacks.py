@@ -267,7 +267,7 @@ def passed(times: Sequence[tuple[float, Validated]]) -> str:
     never = [name for name in in_order if when[name] == math.inf]
     parts = [f"better than {', '.join(beaten)}"] if beaten else []
     parts += [f"never better than {', '.join(never)}"] if never else []
-    return f"On the validation windows, and when first: {'; '.join(parts)}."
+    return f"On validation windows (time of the first such validation): {'; '.join(parts)}."
 
 
 # TensorBoard: the choices of a run, charts, and schedules as images.

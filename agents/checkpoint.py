@@ -126,7 +126,9 @@ def load(folder: str | Path) -> Agent:
         _check_weights(network, weights)
         network.load_state_dict(weights)
     except (SafetensorError, RuntimeError, ValueError) as error:
-        raise ValueError(f"{folder / WEIGHTS} does not hold this agent's weights: {error}") from None
+        raise ValueError(
+            f"{folder / WEIGHTS} does not hold this agent's weights ({error}): copy the agent again"
+        ) from None
     return Agent(network.eval(), training, scenario, _start(folder, layout))
 
 
@@ -138,7 +140,7 @@ def about(folder: str | Path) -> dict[str, Any]:
         with safe_open(file, "numpy") as tensors:
             noted: dict[str, Any] = json.loads((tensors.metadata() or {}).get("about", "{}"))
     except (OSError, ValueError, SafetensorError) as error:
-        raise ValueError(f"{file} cannot be read: {error}") from None
+        raise ValueError(f"{file} cannot be read ({error}): copy the agent again") from None
     return noted
 
 

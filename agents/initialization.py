@@ -99,7 +99,8 @@ def resolved(training: Training) -> Training:
     assert isinstance(own, SteerTraining)
     if found.weights not in ((), own.weights):
         raise ValueError(
-            f"--init-from {training.init_from}: --weights must be those of the agent, {' '.join(own.weights)}"
+            f"--init-from {training.init_from}: --weights must be those of the agent, {' '.join(own.weights)} "
+            "(drop --weights)"
         )
     if found.normalize:
         raise ValueError(

@@ -55,7 +55,7 @@ class PlainLearner(Learner):
         )
 
     def environment_in_use(self) -> dict[str, Any]:
-        """Return the keywords of the environments of validations, with the queue slots of use."""
+        """Return the keywords of the environments of validations, with as many queue slots as after training."""
         return self.training.in_use().environment() | {"threads": self.threads}
 
     def network(self, model: PPO) -> SetNetwork:
@@ -70,7 +70,7 @@ class PlainLearner(Learner):
         return Played(*play(envs, self.network(model), generator))
 
     def step_metrics(self, infos: list[dict[str, Any]]) -> dict[str, list[float]]:
-        """Return the metrics of a training step, the simulated hours among them."""
+        """Return the metrics of a training step, including the simulated hours."""
         hours = [info["elapsed"] / 3600.0 for info in infos]
         return super().step_metrics(infos) | {"simulated_hours": hours}
 

@@ -103,7 +103,9 @@ def candidates(name: str | Path) -> list[Candidate]:
     if not folder.is_dir() and ":" in str(name):
         return [Candidate(partial(baselines.make, baselines.load(str(name))))]
     if not folder.is_dir():
-        raise ValueError(f"--protocol {folder}: no such folder")
+        raise ValueError(
+            f"--protocol {folder}: no such folder; expected that of a run of train_agent.py, or module:attribute"
+        )
     several = sorted(folder.glob(f"seed-*/{BEST}"))
     return [of_folder(each) for each in several or [agent_folder(folder)]]
 

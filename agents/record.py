@@ -132,9 +132,13 @@ def work(args: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         COMMAND, description="Record schedulers as Minari data sets, in runs/minari."
     )
-    parser.add_argument("schedulers", nargs="+", help="fifo, sjf, srtf, random, or agents' folders")
-    parser.add_argument("--workload", default=WORKLOAD, help=f"workload ({WORKLOAD})")
-    parser.add_argument("--windows", type=int, default=16, help="number of training windows (16)")
+    parser.add_argument(
+        "schedulers",
+        nargs="+",
+        help="fifo, sjf, srtf, random, or the folders of agents trained with --action plain",
+    )
+    parser.add_argument("--workload", default=WORKLOAD, help=f"workload; default: {WORKLOAD}")
+    parser.add_argument("--windows", type=int, default=16, help="number of training windows; default: 16")
     chosen = parser.parse_args(list(args))
     if find_spec("minari") is None or find_spec("h5py") is None:
         raise ValueError('data sets require minari and h5py, not installed here: pip install -e ".[minari]"')

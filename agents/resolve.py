@@ -155,7 +155,7 @@ def looking_ahead(name: str, policy: "Policy | type") -> "Policy":
     if not isinstance(policy, Rule | Steered):
         raise ValueError(
             f"--policy {AHEAD}{name}: look-ahead requires the base policy union, constants, {PPO} or the folder of a "
-            f"steering agent; {name} is here neither a rule nor a steering agent"
+            f"steering agent; for this workload, {name} is neither a rule nor a steering agent"
         )
     return LookAhead(policy)
 

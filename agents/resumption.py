@@ -267,7 +267,9 @@ def unpacked(content: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Return a packed array of the type and shape of another; ValueError for another size."""
     found = zlib.decompressobj().decompress(content.tobytes(), like.nbytes + 1)
     if len(found) != like.nbytes:
-        raise ValueError(f"a stored array of the state does not have {like.nbytes:,} bytes: train again")
+        raise ValueError(
+            f"a stored array does not have {like.nbytes:,} bytes, as this version requires: start a new run"
+        )
     return np.frombuffer(found, like.dtype).reshape(like.shape).copy()
 
 
@@ -305,5 +307,5 @@ def _read(out: Path) -> tuple[Arrays, Values]:
         arrays = read_arrays(integrity.read(out / RESUMABLE)[STATE])
         values: Values = json.loads(arrays.pop("values").tobytes())
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ValueError(f"{out / RESUMABLE} has no readable state: {error}; train again") from None
+        raise ValueError(f"{out / RESUMABLE} has no readable state: {error}; start a new run") from None
     return arrays, values

@@ -131,7 +131,7 @@ class SteerTraining(Training):
     gamma: float = choice(0.97, least=0, most=1)
     """Discount factor."""
     exploration: float = choice(0.07, above=0)
-    """Initial standard deviation of the action noise per hidden unit; gSDE holds the noise for a rollout."""
+    """Initial standard deviation of the action noise per hidden unit; gSDE keeps the noise fixed during a rollout."""
     search: float = choice(0.75, least=0, most=1)
     """Share of the steps before PPO, in which CMA-ES searches for constant weights, or the network is distilled; PPO
     starts from the best validated constants. 0: PPO only. Unused with --algorithm search, and with the folder of an
@@ -230,15 +230,16 @@ class PlainTraining(Training):
     """Exclude jobs that arrive during a step from its advantage: they cost the same whatever the action was."""
     queue_slots: int = choice(96, least=1)
     """Maximum number of queued jobs that the agent observes and may start in training; of a longer queue, the first and
-    the last arrivals. In use, it is at least 256."""
+    the last arrivals. After training, the agent observes at least 256."""
     running_slots: int = choice(48, least=0)
     """Maximum number of started jobs that the agent observes; it may pause those that run."""
     min_run_s: float = choice(1800.0, least=0)
     """Time that a job must run after a start before the agent may pause it, s. With lower values, agents learn to pause
     and restart jobs endlessly."""
     when_full: Literal["wait", "claim", "displace"] = "displace"
-    """Effect of a start that does not fit. wait: it is illegal; claim: it reserves GPUs until they are released;
-    displace: the agent next chooses running jobs to pause for it."""
+    """Effect of a start that does not fit. wait: it is illegal; claim: the job
+    reserves the GPUs that are expected to be released first, and starts when the last of them is; displace: the agent
+    next chooses running jobs to pause for it."""
     practice_cluster: str = "4x8"
     """Cluster for training, validation and test on steady windows, which also get fewer days: small windows are
     simulated quickly, and the agent can be used on any cluster. own: the scenario's cluster and days."""

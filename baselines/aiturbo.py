@@ -1,4 +1,4 @@
-"""AITurbo (HPDC 2021): jobs of predictable length are resized by what a worker or server is worth to them.
+"""AITurbo (HPDC 2021): jobs of predictable length are resized by the marginal gain of a worker or server.
 
 The abstract gives a least-attained-service queue for unpredictable jobs, a speed model for predictable ones, and
 feedback queues by Borda count that combine the two, on GPUs and CPU cores alike. The numbers are those of the same

@@ -1,9 +1,9 @@
-"""Find the CPU cores that each training job needs, and let CPU jobs have the others without harm to either.
+"""CODA (ICDCS 2020): tune the CPU cores of each training job, give the others to CPU jobs, and throttle contention.
 
 Claim: the number of cores decides how fast a network is trained, and the best number differs by model and by GPUs;
 an adaptive CPU allocator, a real-time contention eliminator and a multi-array job scheduler raise the utilisation
-of GPUs by 20.8 %, and CPU jobs do not queue longer (CODA, IEEE ICDCS 2020, pp. 853-863, abstract). It says no more,
-and nothing else is public. Inferred:
+of GPUs by 20.8 %, and CPU jobs do not queue longer (CODA, IEEE ICDCS 2020, pp. 853-863, abstract). Only the abstract
+was available. Inferred:
 
 - allocator (`simulator.kernel.cores.tuning`): a job starts with few cores; in windows of a minute it is given more
   while its GPUs become busier, then fewer as long as they stay as busy. Where cores are short, they are given by
@@ -14,11 +14,12 @@ and nothing else is public. Inferred:
 - arrays (`simulator.kernel.cores.sharing`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first
   out, and none blocks another. Either side has a reserve of cores, lends what it does not need, and takes it back by
   shrinking the borrower: no job is paused. Of the jobs with one GPU, two to four, and more, those come first whose
-  array holds the smallest share of the GPUs that it requests; no GPUs are reserved for the wide.
+  array holds the smallest share of the GPUs that it requests; no GPUs are reserved for wide jobs.
 
-CPU jobs start beside the reserves of others. Jobs with GPUs start with a core for each, and get what else they want
-once they run: a scheduler here does not know the kind of model that a job trains, so all start with as many cores.
-Without tuning they get what they request. Without arrays all wait in one queue, and CPU jobs until cores are left over.
+CPU jobs start on cores that no reserve needs. Jobs with GPUs start with one core per GPU, and get further cores once
+they run: a scheduler here does not know the kind of model that a job trains, so all start with the same number per GPU.
+Without tuning they get the cores that they request. Without arrays all jobs wait in one queue, and CPU jobs wait until
+cores are left over.
 """
 
 from dataclasses import dataclass
@@ -67,9 +68,9 @@ NARROW, MIDDLING = 1, 4  # GPUs of the widest job of an array; from memory, not 
 ARRAYS = 3  # of widths
 
 FIELDS: Fields = (
-    ("tunes", "i1"),  # whether numbers of cores are found by trying
+    ("tunes", "i1"),  # whether core counts are tuned
     ("throttles", "i1"),  # whether CPU jobs are throttled
-    ("hurts_from", "f8"),  # share of a node's bandwidth above which they are
+    ("hurts_from", "f8"),  # share of a node's bandwidth above which CPU jobs are throttled
     ("arrays", "i1"),  # whether CPU jobs and jobs with GPUs queue apart
     ("by_width", "i1"),  # whether jobs of different widths take turns
     ("queued", "i8", ("jobs",)),  # scratch
@@ -196,7 +197,7 @@ def run(states, e, memory, k, jobs):
 class Coda(CompiledPolicy):
     """One episode of the policy.
 
-    tuning, eliminator, arrays: whether it has this part; without arrays widths do not take turns either.
+    tuning, eliminator, arrays: whether the policy has this part; `by_width` has no effect without arrays.
     reserve: guaranteed cores per GPU of a job with GPUs.
     window_s: seconds of a window of the allocator.
     by_width: whether jobs of different widths take turns, otherwise they come in order of arrival.

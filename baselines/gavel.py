@@ -109,7 +109,7 @@ class Kinds:
         return np.where(enough, self._slowest[jobs], 0.0)
 
     def _see(self, view: View, jobs: np.ndarray) -> None:
-        """Note what never changes about jobs here."""
+        """Record the nodes that can hold each new job, and its speed on each kind, which never change."""
         if (more := int(jobs.max(initial=-1)) + 1 - len(self._row)) > 0:
             more += len(self._row)  # or each job that comes would cost as much as all before it
             self._row = np.pad(self._row, (0, more), constant_values=-1)
@@ -127,7 +127,7 @@ class Shares:
     """Shares of time that are optimal for all jobs; results of the solver are kept."""
 
     def __init__(self, objective: Objective = "fairness") -> None:
-        """Take the objective."""
+        """Create an empty cache. objective: as for `Gavel`."""
         self._objective: Objective = objective
         self._known: dict[tuple[bytes, ...], np.ndarray] = {}
 

@@ -126,7 +126,7 @@ class Tiresias(CompiledPolicy):
     def __post_init__(self) -> None:
         """Refuse too many queues; ValueError."""
         if len(self.limits) > MAX_LEVELS:
-            raise ValueError(f"limits: expected at most {MAX_LEVELS}, not {len(self.limits)}")
+            raise ValueError(f"{len(self.limits)} limits between queues: expected at most {MAX_LEVELS}")
         super().__init__()
 
     def init_memory(self, memory: np.ndarray, states: np.ndarray) -> None:

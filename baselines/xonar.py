@@ -70,7 +70,7 @@ class Xonar:
     def __post_init__(self) -> None:
         """Refuse an unknown score; ValueError."""
         if self.score not in SCORES:
-            raise ValueError(f"score {self.score!r} is unknown: choose one of {', '.join(map(str, SCORES))}")
+            raise ValueError(f"score {self.score!r}: expected one of {', '.join(map(str, SCORES))}")
 
     def __call__(self, view: "View") -> Action:
         """Start the first job that fits on empty GPUs, else the best partner of a running job, else wait."""

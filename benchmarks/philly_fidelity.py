@@ -2,10 +2,10 @@
 
     python -m benchmarks.philly_fidelity [--file jobs.csv.gz] [--seed 0] [--seeds 5]
 
-The file is a table with `submit_s, num_gpus, duration_s, vc, passed` (1 or 0); if it has `submitted_time`, it is cut
-to the days that the generator was fitted on. Without a file, the published statistics stand for the log. Mean, minimum
-and maximum over several seeds are printed, since busy days are chance. Windows are cut from each generated table as
-from the log; the last column has windows that are generated with a seed each, as in simulations.
+The file is a table with `submit_s, num_gpus, duration_s, vc, passed` (1 or 0); if it has `submitted_time`, it is cut to
+the days that the generator was fitted on. Without a file, the published statistics stand for the log. Mean, minimum and
+maximum over several seeds are printed, since the number of busy days varies between seeds. Windows are cut from each
+generated table as from the log; the last column has windows that are generated with a seed each, as in simulations.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def windows(tables: list[pd.DataFrame]) -> Figures:
 
 
 def window(table: pd.DataFrame, seed: int) -> Figures:
-    """Return the figures of a window, in hours, including those of SRTF under the rules of acceptance."""
+    """Return the figures of a window, times in hours; SRTF runs with the settings `ACCEPTANCE`, as for acceptance."""
     jobs = traces.check(table[["job_id", "submit_s", "num_gpus", "duration_s", "vc"]].reset_index(drop=True))
     scenario = Scenario(physics="exclusive")  # logged run times include start-ups
     filled_in = filled(jobs, scenario, seed=seed)
@@ -157,7 +157,7 @@ def published() -> Figures:
 
 
 def members(table: pd.DataFrame, bucket: str) -> "pd.Series[bool]":
-    """Return which jobs are in a bucket of GPU counts."""
+    """Return whether each job is in a bucket of GPU counts: bool, a row per job."""
     return table["num_gpus"].between(*BUCKETS[bucket])
 
 
@@ -182,7 +182,7 @@ def generated(seed: int, jobs: int) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Print the statistics of both."""
+    """Print the statistics of the log and of the generator."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--file", type=Path, help="job table of the log; default: the published statistics")
     flags.add_argument("--seed", type=int, default=0)

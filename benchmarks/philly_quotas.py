@@ -29,7 +29,7 @@ from gpu_cluster_gym.workloads import Scenario, Workload, full_trace
 BEGIN = pd.Timestamp("2017-10-03")
 POLICIES, BORROWING = ("fifo", "fifo_strict"), ("none", "idle", "reclaim")
 Spans = dict[str, tuple[float, float]]
-"""Begin and end of the days of figures, s, by name."""
+"""Start and end of each period that figures are about, s, by name."""
 
 
 def workload(jobs: Path, cluster: str, quotas: str | None, borrowing: str) -> Workload:
@@ -94,7 +94,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, help="folder with the files named above")
     parser.add_argument("--cluster", default="philly", help="as in evaluate.py")
     given = parser.parse_args(args)
     jobs = next(given.folder.glob("philly_jobs*.csv*"))

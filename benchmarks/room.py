@@ -398,7 +398,7 @@ def main(args: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(args)
     if chosen.redraws == 1:
         parser.error(
-            "--redraws: half of the draws are for choosing, half for judging: expected 0 or at least 2"
+            "--redraws 1: expected 0 or at least 2, since half of the draws select and the other half evaluate"
         )
     rows = kept(chosen.root) if chosen.write else []
     for name in chosen.workload:

@@ -25,7 +25,7 @@ def commit_of(tag: str, checkout: Path) -> str:
     asked = ["git", "rev-parse", "--verify", "--quiet", f"refs/tags/{tag}^{{commit}}"]
     found = subprocess.run(asked, cwd=checkout, capture_output=True, text=True, check=False)
     if found.returncode:
-        raise ValueError(f"{checkout} has no tag {tag}: name a release that is out, and run git fetch --tags")
+        raise ValueError(f"{checkout} has no tag {tag}: name a published release, and run git fetch --tags")
     return found.stdout.strip()
 
 

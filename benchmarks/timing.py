@@ -162,6 +162,6 @@ def measure(row: Row, *, quick: bool = False) -> Measured:
 def figure_of(row: Row, each_s: float, faster: float | None) -> float:
     """Return a row's figure, given the seconds per unit of our work."""
     if row.unit == "x":
-        assert faster is not None, f"{row.name}: a ratio needs a yardstick"
+        assert faster is not None, f"{row.name}: a ratio requires a reference"
         return 1 / faster
     return 1 / each_s if row.is_rate else each_s * SCALE[row.unit]

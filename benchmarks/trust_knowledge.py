@@ -1,4 +1,4 @@
-"""Attacks by policies on what they must not know or change: leaks, planted leaks, random steps, and the price of both.
+"""Attacks by policies on data that they must not read or change, and the slowdown caused by the protection.
 
 `benchmarks.trust` runs them.
 """
@@ -57,7 +57,7 @@ AGENTS: dict[str, dict[str, Any]] = {
 
 
 class Figure(NamedTuple):
-    """Result of an attack: how often it was tried and how often something went wrong, with examples."""
+    """Result of an attack: numbers of trials and of failures, with examples."""
 
     what: str
     tried: int
@@ -93,7 +93,7 @@ def leaks(pairs: int = PAIRS) -> Iterator[Figure]:
 
 
 def honest() -> list[str]:
-    """Return the policies that know nothing hidden."""
+    """Return the names of the policies that do not use hidden data."""
     return [name for name in baselines.quick_names() if not name.endswith("_oracle")]
 
 
@@ -132,17 +132,17 @@ TO_COME = ("submit_s", "num_gpus", "user", "duration_s", "profiled_duration_s", 
 
 
 def cell(name: str) -> Truth:
-    """Return a job's own hidden number."""
+    """Return a function that reads a hidden field of a job."""
     return lambda source, job: float(source.jobs[name][job])
 
 
 def next_cell(name: str) -> Truth:
-    """Return a number of the next job to arrive."""
+    """Return a function that reads a field of the next job to arrive."""
     return lambda source, job: float(source.jobs[name][source.arrived : source.arrived + 1].sum())
 
 
 def total(name: str) -> Truth:
-    """Return the sum over all jobs, later ones included."""
+    """Return a function that sums a field over all jobs, including later ones."""
     return lambda source, job: float(source.jobs[name].sum())
 
 
@@ -157,7 +157,7 @@ def descending(numbers: np.ndarray) -> np.ndarray:
 
 
 def reversing(every: int) -> Order:
-    """Reverse the order where a hash of the numbers is divisible by `every`."""
+    """Return an order that is reversed if a hash of the numbers is divisible by `every`."""
 
     def order(numbers: np.ndarray) -> np.ndarray:
         return np.arange(len(numbers))[:: -1 if hash_of(numbers) % every == 0 else 1]
@@ -309,7 +309,7 @@ def broken_law(batch: PlainBatch | MovesBatch | SteerBatch) -> str:
     return ""
 
 
-# Ways to the truth.
+# Attacks on hidden data and on the record, from the tests.
 
 
 def ways() -> Iterator[Figure]:
@@ -416,7 +416,7 @@ def back_in_time(seconds: float, view: View) -> Action:
     return past if isinstance(move, Wait) and view.why_not(past) is None else move
 
 
-# The price of both.
+# Slowdown by copies and checks.
 
 
 def slowdown(seconds: float = 30.0) -> Iterator[Figure]:

@@ -76,6 +76,7 @@ def AgentPolicy(  # noqa: N802 - reads like a class
     `gymnasium.make("GPUCluster-v2", action=action, mask=mask, **choices)`.
     choices: the keywords of that environment that define observations and actions; see `PlainAgent`, `MovesAgent` and
     `steer_agent`.
+    ValueError for an unknown action or an invalid keyword.
     """
     kinds: dict[str, Callable[..., Policy]] = {
         "plain": PlainAgent if callable(choices.get("observation")) else CompiledPlainAgent,

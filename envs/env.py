@@ -48,8 +48,9 @@ from gpu_cluster_gym.workloads import Split, Workload
 
 Chooser = Literal["rule", "agent"]
 WhenFull = Literal["wait", "claim", "displace"]
-"""What a start that does not fit does: it is illegal; it claims GPUs that running jobs release sooner or later; or it
-starts once the running jobs that the agent chooses next have paused."""
+"""Effect of a start that does not fit. wait: it is illegal; claim: the job reserves GPUs that are expected to be
+released first, and starts when the last of them is; displace: the job starts once the running jobs that the agent
+chooses next have paused."""
 
 
 class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
@@ -79,7 +80,10 @@ class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin a window: the one named in `options`, else a random one."""
+        """Begin a window: the one named in `options`, else a random one.
+
+        ValueError for an unknown option, window or split.
+        """
         super().reset(seed=python_int(seed))
         self._has_begun = True
         number = window_number(self.windows, window_option(options, self.split), self.np_random)
@@ -122,7 +126,7 @@ class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
         return mask
 
     def results(self) -> pd.DataFrame:
-        """Return the results table of an episode that has terminated."""
+        """Return the results table of an episode that has terminated; ValueError before that."""
         return self.batch.results(0)
 
     def render(self) -> Any:
@@ -164,7 +168,7 @@ class PlainActions(NamedTuple):
     queue_slots, running_slots: K and R.
     places: number of placement rules to choose from; 1 for the scenario's own.
     pauses: whether running jobs can be paused; otherwise a start that does not fit pauses the base policy's victims.
-    when_full: what a start that does not fit does, where running jobs can be paused; see `WhenFull`.
+    when_full: effect of a start that does not fit, where running jobs can be paused; see `WhenFull`.
     """
 
     queue_slots: int
@@ -496,7 +500,7 @@ class GPUClusterEnv(ClusterEnv):
       find for it at a margin of 0.
     - the last action waits for the next event; with `victims_by="agent"` ticks are no events, and it waits for an hour
       at most.
-    `when_full` says what a start that does not fit does, unless `victims_by="rule"`:
+    `when_full` sets the effect of a start that does not fit, unless `victims_by="rule"`:
     - `claim`, the default: a job of several GPUs claims those that are expected to be released first, and starts when
       the last of them is. One claim may be pending, until every job that holds some of the GPUs has ended or pauses;
       then only jobs that fit can start.
@@ -573,7 +577,7 @@ class GPUClusterEnv(ClusterEnv):
     - `queue_order`: `arrival`, the order of submission, or `gain`, a heuristic's, which requires hints; None means
       `gain` with hints.
     - `min_run_s`: time since its last start after which an action may pause a job, s.
-    - `when_full`: `wait`, `claim` or `displace`: what a start that does not fit does; only with `victims_by="agent"`.
+    - `when_full`: `wait`, `claim` or `displace`: effect of a start that does not fit; only with `victims_by="agent"`.
     - `tau_s`: time constant of `rollout_advantage`, s; None disables discounting.
     - `illegal`: replace an illegal action by the `next_legal` or the `first_legal` one, or `raise` a ValueError.
     - `mask`: `info`, or `observation` to put the action mask into the observation too.

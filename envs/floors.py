@@ -1,4 +1,4 @@
-"""Floors: agents of the default action kind that know nothing; a scheduler that learned anything is above them.
+"""Floors: weak baselines of the default action kind, which use no information but the action mask.
 
 They act through the observation and the legal actions of `gymnasium.make("GPUCluster-v2")`: no rule orders the queue or
 chooses a job to pause for them.

@@ -46,7 +46,7 @@ def move_sizes(queued_jobs: Any, running_jobs: Any, max_moves: Any, cores: Any) 
     queued = whole_number("queued_jobs", queued_jobs, minimum=0)
     running = whole_number("running_jobs", running_jobs, minimum=0)
     if not 3 <= whole_number("max_moves", max_moves) <= MAX_MOVES:
-        raise ValueError(f"max_moves {max_moves}: expected 3 to {MAX_MOVES}")
+        raise ValueError(f"max_moves {max_moves}: expected a whole number from 3 to {MAX_MOVES}")
     return MoveSizes(queued, running, max_moves, boolean("cores", cores))
 
 

@@ -25,7 +25,12 @@ KEYWORDS: dict[str, tuple[type, ...]] = {
 
 
 def make(scenario: Mapping[str, Any] | None = None, *, action: str = "plain", **choices: Any) -> ClusterEnv:
-    """Return the environment of an action kind; see `GPUClusterEnv`, `MovesEnv` and `SteerEnv` for the keywords."""
+    """Return the environment of an action kind; entry point of `gymnasium.make`.
+
+    action: `plain`, `moves` or `steer`.
+    scenario, choices: the keywords of `GPUClusterEnv`, `MovesEnv` or `SteerEnv`.
+    ValueError for an unknown action or an invalid value; TypeError for a keyword that the action does not take.
+    """
     _refuse_unknown(action, choices)
     return ENVS[action](scenario, **choices)  # type: ignore[arg-type]
 
@@ -39,7 +44,13 @@ def make_vec(
     threads: int = 1,
     **choices: Any,
 ) -> GPUClusterVectorEnv:
-    """Return a batch of environments; the results do not depend on `threads`."""
+    """Return `num_envs` environments as one vector environment; entry point of `gymnasium.make_vec`.
+
+    autoreset: Gymnasium's mode, see `GPUClusterVectorEnv`.
+    threads: number of threads that share the work; results do not depend on it.
+    scenario, action, choices: as for `make`, without `render_mode`.
+    ValueError and TypeError as for `make`; ValueError for a `render_mode`, or for windows that cannot be batched.
+    """
     _refuse_unknown(action, choices, "threads")
     if choices.pop("render_mode", None) is not None:
         raise ValueError(
@@ -61,7 +72,7 @@ def keywords(action: str) -> list[str]:
 
 
 def _refuse_unknown(action: str, choices: Mapping[str, Any], *more: str) -> None:
-    """Raise ValueError for an unknown action, and TypeError for a keyword that it does not take."""
+    """Raise ValueError for an unknown action, and TypeError for a keyword that the action does not take."""
     if action not in ENVS:
         raise ValueError(unknown("action", action, list(ENVS)))
     known = [*keywords(action), *more]

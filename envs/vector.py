@@ -47,7 +47,10 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
         autoreset: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         threads: int = 1,
     ) -> None:
-        """Make a batch like a single environment, on the same windows. threads: that share the work."""
+        """Make a batch of `num_envs` copies of a single environment, on the same windows.
+
+        threads: number of threads that share the work. ValueError for another autoreset mode than Gymnasium's.
+        """
         num_envs = whole_number("num_envs", num_envs)
         if autoreset not in (modes := {*AutoresetMode, *(mode.value for mode in AutoresetMode)}):
             known = [mode for mode in modes if type(mode) is str]
@@ -74,6 +77,7 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
         """Begin a window in every environment, or where the option `reset_mask` is True; named windows or random ones.
 
         With a mask, `_entry` of the info is True for the environments that have been reset.
+        ValueError for an unknown option, window or split, an invalid mask, or a wrong number of seeds.
         """
         options = dict(options or {})
         which = self._selected(options.pop("reset_mask", None))
@@ -143,7 +147,7 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
         return self.batch.masks().astype(bool)
 
     def results(self, i: int) -> pd.DataFrame:
-        """Return the results table of an environment whose episode has terminated."""
+        """Return the results table of environment i, whose episode has terminated; ValueError before that."""
         return self.batch.results(i)
 
     def _selected(self, mask: Any) -> Sequence[int]:

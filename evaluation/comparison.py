@@ -116,7 +116,7 @@ def two_level(ratios: ArrayLike, *, seed: int = 0) -> Interval:
     """
     table = np.asarray(ratios, dtype=float)
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():
-        raise ValueError(f"the ratios must be finite and of shape (seeds, windows), not {table.shape}")
+        raise ValueError(f"ratios of shape {table.shape}: expected finite ratios of shape (seeds, windows)")
     low, high = _limits(table, seed) if min(table.shape) > 1 else (math.nan, math.nan)
     return Interval(float(table.mean()), low, high)
 

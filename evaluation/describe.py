@@ -76,7 +76,9 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser("gpu-cluster-gym describe", description=__doc__)
     found.add_argument("file", help="log in a format that evaluate.py --trace-file reads")
     add_format(found)
-    found.add_argument("--plot", nargs="?", const="log.png", help="also write a figure; default: to log.png")
+    found.add_argument(
+        "--plot", nargs="?", const="log.png", help="also write a figure to this file; default: log.png"
+    )
     return found
 
 

@@ -66,7 +66,9 @@ class Journal(NamedTuple):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file, packed.getvalue())
         except OSError as error:
-            raise RuntimeError(f"its results could not be written: {error.strerror or error}") from error
+            raise RuntimeError(
+                f"cannot write the results to {file.parent}: {error.strerror or error}"
+            ) from error
 
     def read(self, policy: str, window: int) -> list[pd.DataFrame] | None:
         """Return the tables of an outcome, None without one; ValueError for a damaged entry."""

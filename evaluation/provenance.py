@@ -26,7 +26,10 @@ LIBRARIES = (
 
 
 def collect(workloads: "Sequence[Workload]", heading: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
-    """Return the content of provenance.json; heading, notes: the lines above the table and the notes on it."""
+    """Return the content of provenance.json.
+
+    heading: lines above the table of results. notes: notes below it.
+    """
     from gpu_cluster_gym.evaluation.table_notes import (
         origins,  # slow to import, and --version needs `versions` alone
         trace_used,

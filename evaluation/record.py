@@ -193,13 +193,13 @@ def _digits(value: float) -> float | None:
 
 
 def jobset(jobs: pd.DataFrame, holdings: pd.DataFrame, gpus: pd.Series) -> pd.DataFrame:
-    """Return the times that jobs hold GPUs as a table for evalys, columns `JOBSET`.
+    """Return the intervals in which jobs hold GPUs as a table for evalys, columns `JOBSET`.
 
     jobs: the job table. holdings: of `Account.holdings`. gpus: the GPUs of each holding, as intervals.
 
-    A job that is started again has a further row for each time, named `ID#1` and so on and submitted when the job left
-    its previous GPUs. Holdings of CPU cores alone are left out, since the resources are GPUs. Jobs have no time limit,
-    so `requested_time` is -1.
+    A job that is restarted has another row for each restart, named `ID#1` and so on and submitted when the job
+    released its previous GPUs. Intervals with CPU cores alone are omitted, since the resources are GPUs. Jobs have
+    no time limit, so `requested_time` is -1.
     """
     on_gpus = holdings[gpus != ""]
     row = on_gpus["job"].to_numpy()
@@ -228,10 +228,10 @@ def jobset(jobs: pd.DataFrame, holdings: pd.DataFrame, gpus: pd.Series) -> pd.Da
 
 
 def swf_text(executions: pd.DataFrame, cluster: "Cluster") -> str:
-    """Return the times that jobs hold GPUs, columns `JOBSET`, in the Standard Workload Format, a GPU as a processor.
+    """Return the intervals in which jobs hold GPUs in the Standard Workload Format, with GPUs as processors.
 
-    A line is a row, and its job number the place of the row, from 1. Times are whole seconds, as the format requires,
-    and run times at least 1; what the format has no number for is -1.
+    executions: columns `JOBSET`. Each row becomes a line, whose job number is the row's position, from 1. Times are
+    whole seconds, as the format requires, and run times at least 1; unknown fields are -1.
     """
     submit_s, start_s, end_s = (
         executions[name].round().astype(int) for name in ("submission_time", "starting_time", "finish_time")

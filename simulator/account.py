@@ -50,7 +50,7 @@ OVER_TIME = {
     "held_gpus": "GPUs held by any job",
     "running_gpus": "GPUs of running jobs, a shared GPU counting once per job",
     "idle_gpus": "GPUs of loading or pausing jobs, counted in the same way",
-    "busy_gpus": "GPUs of running jobs, each times the job's speed over its undisturbed speed with plenty of cores",
+    "busy_gpus": "GPUs of running jobs, weighted by speed relative to the undisturbed speed with plenty of cores",
     "cores": "CPU cores held by jobs",
     "memory_gib": "GPU memory allocated by jobs, GiB",
 }

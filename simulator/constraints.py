@@ -36,7 +36,7 @@ class Constraints:
             )
         if len(circle := circle_in(self.waits_for)):
             raise ValueError(
-                f"jobs that wait for one another in a circle, and could never start: {', '.join(map(str, circle))}: "
+                f"jobs depend on one another in a circle and could never start: {', '.join(map(str, circle))}; "
                 "correct their dependencies, or drop depends_on from the constraints"
             )
 

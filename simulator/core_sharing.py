@@ -119,7 +119,9 @@ class CoreSharing:
     @property
     def _looked_at(self) -> np.ndarray:
         if self._memory is None:
-            raise ValueError("CoreSharing has not seen a view: call look before it is asked for actions")
+            raise ValueError(
+                "CoreSharing has no view yet: call look(view) before the methods that return actions"
+            )
         return self._memory
 
     def _init_memory(self, size: Tier) -> None:

@@ -158,7 +158,7 @@ class Episode:
     def set_levels(self, levels: tuple[float, ...]) -> None:
         """Set the limits between a ranking's levels; ValueError for too many."""
         if len(levels) > MAX_LEVELS:
-            raise ValueError(f"levels: expected at most {MAX_LEVELS}, not {len(levels)}")
+            raise ValueError(f"{len(levels)} limits between levels: expected at most {MAX_LEVELS}")
         self.state.num_limits = len(levels)
         self.state.limits[: len(levels)] = levels
         if self.state.num_active and len(levels):
@@ -276,8 +276,8 @@ class Episode:
             return otherwise
         if self.state.endless == OVER_QUOTA:
             return (
-                "the policy started a job that its tenant's quota does not allow (it does not know tenants: choose a "
-                "policy that does, see docs/rules.md, or drop --quotas)"
+                "the policy started a job that its tenant's quota does not allow (it ignores tenants: choose a "
+                "policy that respects quotas, see docs/rules.md, or drop --quotas)"
             )
         if self.state.endless == STALLED:
             return self.no_progress("all jobs together have run for less than a millisecond per decision")
@@ -301,7 +301,7 @@ class Episode:
         more = f" and {len(left) - NAMED_JOBS:,} more" if len(left) > NAMED_JOBS else ""
         return (
             f"no progress at {self.state.clock:,.10g} s: {why}, and none has arrived or ended; left are {named}{more} "
-            "(the policy must let what it starts run)"
+            "(the policy must let started jobs run)"
         )
 
 

@@ -76,7 +76,7 @@ class LookAhead(RunsCompiled):
         ]
         wrong += [] if self.tau_s > 0 else [f"tau_s {self.tau_s} (expected a positive number)"]
         if wrong:
-            raise ValueError(f"invalid options: {', '.join(wrong)}")
+            raise ValueError(f"invalid options of LookAhead: {', '.join(wrong)}")
 
     def __call__(self, view: "View") -> Action:
         """Return the next action of this instant."""

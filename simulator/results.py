@@ -134,7 +134,10 @@ def table(*, window: int, seed: int, allow_unfinished: bool = False, **columns: 
     left_out = {row.name: row.unless_given for row in ROWS if row.unless_given is not None}
     given = {"window": window, "seed": seed, **left_out, **columns}
     if wrong := set(given) ^ (set(COLUMNS) - {"jct_s"}):
-        raise TypeError(f"columns unknown in a results table, or missing from it: {', '.join(sorted(wrong))}")
+        raise TypeError(
+            f"results table: unknown or missing columns {', '.join(sorted(wrong))}; expected those of COLUMNS, except "
+            "jct_s and those with a default"
+        )
     results = pd.DataFrame({name: given.get(name, math.nan) for name in COLUMNS})
     for part in ("shared", "run", "overhead", "lost"):
         if results[f"{part}_gpu_s"].isna().any():

@@ -18,7 +18,7 @@ class Shadow:
         self._columns: dict[str, tuple[np.ndarray, int]] = {}  # memory, and the number of jobs in it
 
     def column(self, field: str, arrived: int) -> np.ndarray:
-        """Return a field of the first jobs, read-only."""
+        """Return a field of the first `arrived` jobs: shape (arrived,), read-only."""
         truth = self._jobs[field]
         memory, known = self._columns.get(field, (np.zeros(MIN_ROOM, truth.dtype), 0))
         if known < arrived:
@@ -32,6 +32,6 @@ class Shadow:
 
 
 def snapshot(array: np.ndarray) -> np.ndarray:
-    """Return a copy whose memory nobody can make writable."""
+    """Return a copy that cannot be made writable, since its memory is immutable."""
     copied: np.ndarray = np.frombuffer(array.tobytes(), array.dtype)
     return copied

@@ -229,14 +229,16 @@ class Source:
         """Return a job as an integer of the built-in type, for use in its place; ValueError if it has not arrived."""
         found = whole(job, "job")
         if not 0 <= found < self.arrived:
-            raise ValueError(f"job {found} has not arrived: there are {self.arrived} jobs so far")
+            raise ValueError(
+                f"job {found} has not arrived: expected the number of one of the {self.arrived} jobs so far, from 0"
+            )
         return found
 
     def known(self, order: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return a copy of jobs as an array of integers; ValueError if one has not arrived."""
         given = np.asarray(order)
         if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
-            raise ValueError(f"jobs {order!r}: expected a list of integers, or such an array")
+            raise ValueError(f"jobs {order!r}: expected a list or an array of integers")
         jobs = np.array(given, np.int64, order="C")
         if (strange := legality.first_unknown(jobs, self.arrived)) < len(jobs):
             self.check(int(jobs[strange]))
@@ -335,17 +337,19 @@ class Source:
                 return f"job {job} cannot be resized: {REASONS[reason]}" if reason else None
             case Resize(job, cores, None) if cores is not None:
                 legal = legality.legal_resize(states, 0, jobs, job, cores)
-                reason = (
-                    "it is not running"
-                    if phase[job] != RUNNING
-                    else "they are too few, too many, or not free on its nodes"
-                )
-                return None if legal else f"job {job} cannot have {cores} cores: {reason}"
+                return None if legal else f"job {job} cannot have {cores} cores: {self._why_no_cores(job)}"
             case Throttle(job, level):
                 legal = phase[job] == RUNNING and jobs["num_gpus"][job] == 0 and MIN_THROTTLE <= level <= 1
                 expected = f"expected a running CPU job, and a level from {MIN_THROTTLE} to 1"
                 return None if legal else f"job {job} cannot be throttled to {level}: {expected}"
         return f"resizing job {action.job} is illegal: pass either cores or a placement"
+
+    def _why_no_cores(self, job: int) -> str:
+        if self.state.phase[job] != RUNNING:
+            return "it is not running"
+        if not self.state.cpu_limited:
+            return "cores are not allocated, since the physics do not include them"
+        return "expected at least 1 per GPU or CPU job, at most those free on its nodes, or requested by a CPU job"
 
     def _why_no_wait(self, wait: Wait) -> str | None:
         if wait.seconds is not None and not wait.seconds > 0:
@@ -378,7 +382,7 @@ class Source:
     def pick(self, job: int) -> list[Action]:
         """Return the actions by which a queued job starts, the last first; see `View.pick`."""
         if self.state.phase[job] != QUEUED:
-            raise ValueError(f"job {job} is not queued, so it cannot be picked")
+            raise ValueError(f"job {job} is not queued: pick one of view.queue")
         self.states[1] = self.states[0]
         calls.pick(self.states, 1, self.jobs, job)
         return self._moves_made()
@@ -541,7 +545,7 @@ def seat_of(placement: Placement | None) -> legality.Seat:
     try:
         gpus = np.array(sorted(placement.gpus), np.int32)
     except OverflowError:
-        raise ValueError(f"GPUs {placement.gpus} do not exist on the cluster") from None
+        raise ValueError(f"GPUs {placement.gpus}: expected numbers of GPUs of the cluster, from 0") from None
     cores = 0.0 if placement.cores is None else placement.cores
     sound = placement.cores is None or 0 < cores < np.inf
     node = NOBODY if placement.node is None else placement.node

@@ -55,9 +55,9 @@ class Tenants:
             tenant = self.of_job[job]
             first = f"job {job} of tenant {self.names[tenant]!r} (GPUs: {num_gpus[job]:,})"
             raise ValueError(
-                f"jobs that request more GPUs than their tenant's quota, and could never start: {wide.sum():,}, first "
-                f"{first}, whose quota is {self.quotas[tenant]}: raise the quotas, let tenants borrow (--borrowing "
-                "idle), or drop such jobs (--drop-too-large)"
+                f"{wide.sum():,} of {len(wide):,} jobs request more GPUs than their tenant's quota and could never "
+                f"start, the first is {first}, whose quota is {self.quotas[tenant]}: raise the quotas, let tenants "
+                "borrow (--borrowing idle), or drop such jobs (--drop-too-large)"
             )
 
     def fields(self) -> dict[str, Any]:
@@ -78,7 +78,10 @@ def proportional(shares: np.ndarray, gpus: int) -> tuple[int, ...]:
     ValueError for more tenants than GPUs.
     """
     if len(shares) > gpus:
-        raise ValueError(f"{len(shares):,} tenants cannot each have one of {gpus:,} GPUs: name their quotas")
+        raise ValueError(
+            f"proportional quotas: {len(shares):,} tenants cannot each have one of {gpus:,} GPUs; pass the quotas as "
+            "NAME=GPUS,..., or choose a larger cluster"
+        )
     quotas = np.ones(len(shares), int)
     relative = shares / shares.sum()
     for _ in range(gpus - len(shares)):

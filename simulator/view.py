@@ -88,7 +88,7 @@ class Jobs(Entities):
         "job", "cores_each", "Requested CPU cores per GPU, servers included; in total for a job without GPUs."
     )
     phase = Column("state", "phase", "Phase of a job, a number of `simulator.vocabulary`.")
-    phase_began_s = Column("state", "phase_began", "Time at which a job's present phase began, s.")
+    phase_began_s = Column("state", "phase_began", "Time at which a job's current phase began, s.")
     preemptions = Column("state", "preemptions", "Number of times that a job has been paused.")
     oom_restarts = Column("state", "oom_restarts", "Number of times that a job has run out of memory.")
     resizes = Column(

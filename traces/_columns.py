@@ -64,10 +64,10 @@ class Column:
     expects: the rule for a cell, in words, where it is not the usual one of the unit
     filled: how it is drawn where a trace lacks it; empty for a column that cannot be drawn
     parts: the parts of physics that use it
-    asked_by: the field of a scenario that has it drawn; otherwise it stays empty
+    asked_by: the field of the scenario that requests it; without such a request a missing column stays missing
     simulated: whether JOB has a field of this name
-    always: whether the simulator reads it with none of its parts on; otherwise the field is `neutral`
-    neutral: a number, or the name of an earlier column
+    always: whether the simulator reads it in any case; otherwise it reads `neutral` unless one of `parts` is on
+    neutral: a number, or the name of an earlier column whose values stand in
     gpus_only: whether it is 0 for a CPU job
     estimate_of: the column that it equals where estimates are exact
     shown: whether policies see it
@@ -117,7 +117,7 @@ COLUMNS: tuple[Column, ...] = (
         "num_gpus",
         int,
         "GPUs",
-        "GPUs asked for as a gang, one worker on each; 0 for a CPU job",
+        "GPUs requested as a gang, one worker on each; 0 for a CPU job",
         required=True,
         expects=GPUS,
         simulated=True,
@@ -140,7 +140,7 @@ COLUMNS: tuple[Column, ...] = (
         "",
         "gpu or cpu job",
         choices=("gpu", "cpu"),
-        filled="gpu where GPUs are asked for",
+        filled="gpu where GPUs are requested",
         parts=("cpu_jobs",),
     ),
     Column(
@@ -173,7 +173,10 @@ COLUMNS: tuple[Column, ...] = (
     Column("user", str, "", "user who submitted it"),
     Column("vc", str, "", "virtual cluster it was submitted to"),
     Column(
-        "tenant", str, "", "who its GPUs count against: an account, a team, a virtual cluster; else the vc"
+        "tenant",
+        str,
+        "",
+        "tenant whose quota its GPUs count against: an account, a team, a virtual cluster; else the vc",
     ),
     Column(
         "partition",
@@ -327,7 +330,7 @@ COLUMNS: tuple[Column, ...] = (
         float,
         "GB/s",
         "host memory bandwidth of the whole job at full speed",
-        filled="traffic of the model's samples at the cores asked for; none for CPU jobs",
+        filled="traffic of the model's samples at the requested cores; none for CPU jobs",
         parts=("bandwidth",),
     ),
     Column(
@@ -354,7 +357,7 @@ COLUMNS: tuple[Column, ...] = (
         "servers",
         int,
         "servers",
-        "parameter servers asked for; 0 where workers exchange among themselves",
+        "requested parameter servers; 0 where workers exchange among themselves",
         filled="none",
         parts=("elastic",),
         simulated=True,
@@ -377,7 +380,7 @@ COLUMNS: tuple[Column, ...] = (
         int,
         "workers",
         "maximum number of workers",
-        filled="twice the GPUs asked for",
+        filled="twice the requested GPUs",
         parts=("elastic",),
         simulated=True,
         neutral="num_gpus",

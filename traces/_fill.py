@@ -85,7 +85,7 @@ RESTART_S = (MIN_START_S, 600.0)  # minimum of a high-cost restart, maximum of a
 
 @cache
 def models() -> pd.DataFrame:
-    """Read the profiles, by model, with a row for jobs that train none and only start up."""
+    """Return the profiles, a row per model, and a row `NO_MODEL` for jobs without a model, which only start up."""
     import pandas as pd
 
     figures = pd.read_csv(DATA / "models.csv", index_col="model")[list(FIGURES)].astype(float)
@@ -105,7 +105,11 @@ def _default(parameter: str) -> float:
 
 
 def speed_on(gpu_type: str, names: pd.Series) -> Floats:
-    """Return the compute speed of each model on a type of GPU relative to a V100."""
+    """Return the compute speed of jobs on a type of GPU relative to a V100: float (jobs,).
+
+    gpu_type: a GPU type with measured speeds, in lower case; KeyError for another.
+    names: the model of each job; `STAND_IN` stands for a model without profile.
+    """
     known = {name.removeprefix("speed_").removesuffix("_tf32").lower(): name for name in FIGURES}
     speed = models()[known[gpu_type]] / models()["speed_V100"]
     filled: Floats = speed.reindex(names).fillna(speed[STAND_IN]).to_numpy()
@@ -143,7 +147,7 @@ def fill(
 def runs(
     vc: npt.NDArray[Any], num_gpus: npt.NDArray[Any], submit_s: Floats, gap_s: float = RUN_GAP_S
 ) -> npt.NDArray[np.int64]:
-    """Return for each job the first row of its run, given jobs in order of submission.
+    """Return the first row of each job's run, int64 (jobs,), given jobs in order of submission.
 
     A run is a sequence of jobs that one virtual cluster submits one after another, with the same GPU count and gaps of
     at most `gap_s`.

@@ -304,7 +304,7 @@ def _run_times(
     solved = root(differences, guess)
     if not solved.success:
         raise ValueError(
-            f"no distribution of run times has the published figures ({solved.message}): check them"
+            f"no distribution of run times matches the published figures ({solved.message}): correct the figures"
         )
     log_run_s, spread = split(solved.x)
     return np.array(log_run_s), spread

@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 LOGGED_END = "logged_end_s"
 """Name for `--columns` of a column with ends, from which run times follow if the file has none."""
-SHARES = "jobs that ask for a fraction of a GPU, rounded up to whole GPUs"
+SHARES = "jobs that request a fraction of a GPU, rounded up to whole GPUs"
 ZERO = "jobs left out, no run time (cancelled or failed before they ran)"
 TOLERANCE_S = 1.0
 """Seconds by which a run time may differ from the end minus the start without being counted."""
@@ -86,7 +86,7 @@ def columns_given(text: str | None) -> tuple[tuple[str, str], ...]:
         own, joined, heading = item.partition("=")
         own, heading = own.strip(), heading.strip().strip('"')
         if not joined or not heading:
-            raise ValueError(f"{item!r} is not a pair like job_id=NAME")
+            raise ValueError(f"{item!r}: expected a pair such as job_id=NAME")
         if own not in known:
             raise ValueError(unknown("column", own, known))
         pairs.append((own, heading))
@@ -218,7 +218,7 @@ class Log:
         whole = np.ceil(gpus - 1e-9)
         if (part := whole != np.rint(gpus * 1e6) / 1e6).any():
             asked, given = float(gpus[part].sum()), int(whole[part].sum())
-            self.count(part, f"{SHARES} ({asked:,.2f} GPUs asked for, {given:,} simulated)")
+            self.count(part, f"{SHARES} ({asked:,.2f} GPUs requested, {given:,} simulated)")
         self["num_gpus"] = whole.astype(np.int64)
 
     def mark_cpu_jobs(self) -> None:

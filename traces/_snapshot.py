@@ -22,10 +22,10 @@ class Snapshot:
     """Jobs that run or queue at a time.
 
     now_s: the time, on the clock of the tables
-    present: a job table sorted by submission; `logged_start_s` is NaN for a queued job, `duration_s` for every one
+    present: a job table sorted by submission; `logged_start_s` is NaN for a queued job, `duration_s` for all jobs
     history: a job table of those that have ended, with `logged_start_s`; empty where the file has none
     held: nodes and GPUs of running jobs by id, where the file has them
-    priority: of queued jobs by id with a nice value of 0, where the file has it
+    priority: priority of queued jobs by id at a nice value of 0, where the file has it
     zero_s: the tables' time 0 in seconds since 1970, or on the log's own clock
     notes: what was left out or changed, with counts
     """

@@ -131,8 +131,8 @@ class Clock:
             notes.append(f"--time-zone {self.zone} is not used, since every time of the log has its zone")
         if count := self.counts["twice"]:
             notes.append(
-                "times in an hour that the clock showed twice, read as the first unless they would come before what "
-                f"they must follow: {count:,}"
+                "times in an hour that the clock showed twice, read as in the first one unless the order of a job's "
+                f"times requires the second: {count:,}"
             )
         return notes
 

@@ -57,7 +57,7 @@ def read(file: File, options: Options) -> pd.DataFrame:
             row = _job(found, counts)
             jobs.append(len(rows))
         else:
-            counts["objects left out that are no Job and no Workload"] += 1
+            counts["objects left out that are neither Jobs nor Workloads"] += 1
             continue
         rows.append(row)
         lines.append(line)
@@ -67,7 +67,7 @@ def read(file: File, options: Options) -> pd.DataFrame:
     doubled = np.zeros(len(log), bool)
     owners = {owner for row in rows for owner in row["owners"]}
     doubled[jobs] = [rows[at]["uid"] in owners for at in jobs]
-    log.leave_out(doubled, "Jobs left out, of which the workload is in the file too")
+    log.leave_out(doubled, "Jobs left out whose Workload is also in the file")
     for name in ("submit", "start", "end"):
         log[name] = clock.times(log[name], log.line, name, file, ("",))
     log.unfinished = options.unfinished

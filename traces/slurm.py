@@ -157,7 +157,7 @@ def _expand_arrays(log: Log) -> None:
             raise TraceError(log.file, int(log.line[row]), "JobID", quote(name), expected)
         rows += [row] * len(tasks)
         ids += [f"{array}_{task}" if bracket else name for task in tasks]
-    log.count(len(rows) - len(log), "tasks of arrays that are still pending, further ones of a line")
+    log.count(len(rows) - len(log), "pending tasks of arrays that share a line with another task")
     log.keep(np.array(rows, np.int64))
     log["JobID"] = np.array(ids, object)
 
@@ -373,8 +373,8 @@ def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:
         merged,
         "heterogeneous jobs, run as one gang of all their components"
         if how == "gang"
-        else "jobs that were requeued, their attempts as one job (first submission, sum of the run times without the "
-        "time between them, so that GPUs can seem held twice)",
+        else "requeued jobs, whose attempts are merged into one job (first submission; sum of run times, without the "
+        "time between attempts, so that one GPU may appear to be held by two jobs)",
     )
     log.leave_out(
         gone, "components of heterogeneous jobs, merged" if how == "gang" else "further attempts, merged"

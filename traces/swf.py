@@ -69,7 +69,7 @@ def _set_columns(log: Log) -> None:
     )
     log.count(
         (used > 0) & (asked > 0) & (used != asked),
-        "jobs with other processors than requested, used as allocated",
+        "jobs whose allocated processors differ from the requested ones, used as allocated",
     )
     log.round_up_gpus(gpus, "allocated processors")
     log.notes.append("a processor is taken as a GPU")

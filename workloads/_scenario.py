@@ -178,18 +178,18 @@ class Rules:
     time_zone: str | None = choice(None, expected=zone_expected)
     """Time zone of times in the log that do not state one, such as Europe/Berlin; default: UTC."""
     cluster: str | None = None
-    """NxG (nodes x GPUs), with details as in 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; or a CSV of nodes.
-    Default: that of the workload; 8x8 for windows with a fixed number of jobs; philly if --full-trace replays the
-    trace philly."""
+    """NxG (nodes x GPUs), with details as in 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; a CSV file of
+    nodes; or the JSON of scontrol show nodes --json. Default: that of the workload; 8x8 for windows with a fixed number
+    of jobs; philly if --full-trace replays the trace philly."""
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
     """Rule that chooses a node; pooled ignores node borders."""
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
     """Handling of a job that does not fit. greedy: skip it; strict: strict FIFO, it blocks the queue; easy: EASY
     backfilling."""
     quotas: str | None = choice(None, expected=quotas_expected)
-    """GPUs guaranteed to each tenant (column tenant, else vc): proportional (to the GPU time that its jobs will
-    hold in the window, which no scheduler knows), NAME=GPUS,... or a CSV with the columns tenant and gpus. Default: no
-    tenants."""
+    """GPUs guaranteed to each tenant (column tenant, else vc): proportional (to GPUs x run time, summed over its
+    jobs in the window, which no scheduler knows in advance), NAME=GPUS,... or a CSV file with the columns tenant and
+    gpus. Default: no tenants."""
     borrowing: Literal["none", "idle", "reclaim"] = "none"
     """Use of GPUs beyond a tenant's quota. none: not allowed; idle: GPUs that no other tenant claims; reclaim: the
     same, until other tenants need their guaranteed GPUs and take them back by preemption."""
@@ -232,10 +232,10 @@ class Rules:
     max_duration: float | None = choice(None, above=0)
     """Cap on run times, s."""
     shift: str | None = choice(None, expected=shift_expected)
-    """Distribution shift of the same windows. Factors: load=1.25 (arrival rate), run_times=2 (run times and gaps),
-    pauses=0.4 (pauses and loads). bunches=8: arrivals in groups of eight; estimates=0.5: deviation of an additional
-    log error; true_run_times: instead of estimates; other_contention: the other --contention-form; wider_nodes: half as
-    many nodes, twice as wide."""
+    """Distribution shift of the same windows. Factors: load=1.25 (arrival rate), run_times=2 (run times and
+    interarrival times), pauses=0.4 (pause and load times). bunches=8: arrivals in groups of eight; estimates=0.5:
+    standard deviation of an additional error of log estimates; true_run_times: instead of estimates; other_contention:
+    the other --contention-form; wider_nodes: half as many nodes, twice as wide."""
     tick: float = choice(300.0, least=0)
     """Period of scheduling passes between events while jobs are queued, s; 0: at events only."""
     deadline_slack: float = choice(0.0, least=0)

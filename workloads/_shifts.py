@@ -109,11 +109,13 @@ def _has_part(part: str) -> Callable[[Scenario], bool]:
 KINDS = {
     "load": Kind("load x {:g}", _load),
     "bunches": Kind("arrivals in bunches of {:g}", _bunches),
-    "run_times": Kind("run times and gaps x {:g}", _run_times),
-    "pauses": Kind("pauses and loads x {:g}", _pauses, applies=_has_part("preemption")),
-    "estimates": Kind("estimates with an error of {:g} more", _estimates, applies=_has_part("estimates")),
+    "run_times": Kind("run and interarrival times x {:g}", _run_times),
+    "pauses": Kind("pause and load times x {:g}", _pauses, applies=_has_part("preemption")),
+    "estimates": Kind(
+        "estimates with an additional log error of {:g}", _estimates, applies=_has_part("estimates")
+    ),
     "true_run_times": Kind(
-        "true run times in the place of estimates", fields=_true_run_times, applies=_has_part("estimates")
+        "true run times instead of estimates", fields=_true_run_times, applies=_has_part("estimates")
     ),
     "other_contention": Kind(
         "the other form of contention", fields=_other_contention, applies=_has_part("sharing")

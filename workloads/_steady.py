@@ -2,9 +2,9 @@
 
 A window has three parts. In the first, jobs are scheduled by FIFO, so that every policy begins at the same state of the
 cluster. The jobs submitted in the second count. In the third, jobs keep arriving, so that the counted ones do not
-finish on a cluster that empties. A generator, scaled to the cluster where it can be, makes more jobs than wanted; whole
-batches of them are removed at random until the load is the stated one, so that the hours and days of the trace keep
-their swings.
+finish on a cluster that empties. A generator, whose rate is scaled to the cluster if possible,
+makes more jobs than needed; whole batches of them are removed at random until the load is the stated one, so that the
+variation over hours and days is preserved.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ DAY_S = 86_400.0
 BATCH_GAP_S = 60.0
 """Longest gap between jobs of a batch, as in the statistics of Philly's log."""
 JOBS_PER_DAY = 2_000
-"""Jobs generated at first, by day; twice as many where they do not suffice."""
+"""Jobs generated at first, per day of a window; more if their arrivals end before the window does."""
 TOLERANCE = 0.02
 """Largest relative difference of a generated window's load from the stated one."""
 TOLERANCE_OF_LOGS = 0.1
 """The same for windows of a log, which cannot be drawn again."""
 MORE, MORE_EACH = 1.5, 1.2
-"""Work that a scaled generator offers at first, over that of the stated load, and the factor where it is too little."""
+"""Load of a scaled generator relative to the stated load: at first, and the factor by which it grows if too low."""
 MAX_DRAWS = 200
 MAX_CHOICES = 200
 """Random choices of batches that are tried in a window of a log."""
@@ -46,8 +46,8 @@ class Stretch(NamedTuple):
     """The parts of a steady window, in seconds after its begin.
 
     from_s: the first time at which a submitted job counts
-    to_s: the first time at which none counts any more
-    end_s: the last arrivals
+    to_s: the time from which on submitted jobs no longer count
+    end_s: the end of arrivals
     """
 
     from_s: float
@@ -62,7 +62,10 @@ def stretch_of(scenario: Scenario) -> Stretch:
 
 
 def counted(scenario: Scenario, submit_s: np.ndarray) -> np.ndarray:
-    """Return which jobs of a steady window count, by their submission after its begin, s: bool (jobs,)."""
+    """Return whether each job of a steady window counts: bool (jobs,).
+
+    submit_s: submission of each job after the begin of the window, s.
+    """
     stretch = stretch_of(scenario)
     inside: np.ndarray = (submit_s >= stretch.from_s) & (submit_s < stretch.to_s)
     return inside
@@ -111,8 +114,8 @@ def draw(scenario: Scenario, window: Window) -> pd.DataFrame:
         if kept is not None and counted(scenario, kept["submit_s"].to_numpy()).any():
             return kept.assign(job_id=np.arange(len(kept)).astype(str))
     raise ValueError(
-        f"steady_load {scenario.steady_load:g}: the jobs of {scenario.trace_name} are a load of at most "
-        f"{most:.3g} on {scenario.cluster_name} (choose a smaller cluster or load)"
+        f"steady_load {scenario.steady_load:g}: the jobs of {scenario.trace_name} offer a load of at most "
+        f"{most:.3g} to {scenario.cluster_name} (choose a smaller cluster or load)"
     )
 
 
@@ -227,7 +230,7 @@ def batches(table: pd.DataFrame) -> np.ndarray:
 class Offered(NamedTuple):
     """Load that jobs offer: sum(GPUs x run time) / (GPUs of the cluster x time in which they arrive).
 
-    capped: with run times of at most that time
+    capped: with run times capped at the time in which jobs arrive
     uncapped: with whole run times
     peak: of the work that is submitted in the busiest hour, over the GPU-seconds of an hour
     """

@@ -119,7 +119,7 @@ class Workload:
 
     @property
     def room(self) -> int:
-        """Number of jobs for which records have room at least: they have also one place for each dependency."""
+        """Minimum capacity of records, in jobs and in dependencies; equal for windows of a batch."""
         usual = self.scenario.jobs if self.scenario.steady_load is not None else 0
         return max(len(self.jobs), len(self.constraints.waits_for), usual, self.least_room)
 
@@ -332,7 +332,7 @@ def load(
 
 
 def filled(table: pd.DataFrame, scenario: Scenario, *, seed: int) -> pd.DataFrame:
-    """Cap run times as requested and fill in columns that the trace lacks."""
+    """Return a job table with run times capped at `max_duration`, and missing columns filled in from `seed`."""
     scenario = with_physics(scenario)
     machines = cluster(scenario.cluster_name)
     if scenario.max_duration is not None:
@@ -580,7 +580,10 @@ def _source(scenario: Scenario) -> Scenario:
 
 
 def with_physics(scenario: Scenario) -> Scenario:
-    """Return the scenario with its physics spelt out, where it is what the log holds; ValueError for a bad log."""
+    """Return the scenario with the physics `measured` replaced by the parts that its log has the columns for.
+
+    ValueError without a log, or for one that cannot be read.
+    """
     parts = parts_of(scenario.physics_name)
     if MEASURED not in parts:
         return scenario
@@ -637,7 +640,7 @@ def generate(scenario: Scenario, window: Window) -> pd.DataFrame:
 
 
 def full_trace(scenario: Scenario) -> Workload:
-    """Return everything as one workload, on the trace's own cluster or the one named; ValueError with a steady load."""
+    """Return the full trace as one workload, on the scenario's cluster; ValueError with a steady load."""
     if scenario.steady_load is not None:
         raise ValueError("the full trace has no steady load: set full_trace or steady_load, not both")
     scenario = with_physics(scenario)

@@ -1,6 +1,6 @@
 """As `philly`, on a larger cluster: jobs like Philly's on 192 busy GPUs, 24 days at a load of 1.
 
-More GPUs need windows of more than 16,384 jobs, for which the records of an environment take 59 MB instead of 4.
+On more GPUs at this load, windows have more than 16,384 jobs, and an environment takes 59 MB of records instead of 4.
 """
 
 from gpu_cluster_gym.workloads._scenario import Scenario

@@ -1,4 +1,4 @@
-"""Time-slice jobs: pause a job after an hour if a queued job needs at most as many GPUs."""
+"""Time-slice jobs: pause a job after an hour if the first queued job needs at most as many GPUs."""
 
 from typing import TYPE_CHECKING
 

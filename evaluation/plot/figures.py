@@ -505,7 +505,9 @@ def training_name(folder: Path) -> str:
     try:
         choices = json.loads((folder / CHOICES).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"cannot read the choices of {folder}: {error}") from None
+        raise ValueError(
+            f"{folder / CHOICES} cannot be read ({error}): expected the choices of a run of train_agent.py"
+        ) from None
     scenario = choices["scenario"]
     jobs_of_philly = "philly" if scenario.get("steady_load") else "philly_backlog"
     name = choices.get("workload") or scenario["trace"] or scenario["trace_file"] or jobs_of_philly

@@ -180,9 +180,7 @@ def renamed(run: Run, names: Mapping[str, str]) -> Run:
         raise ValueError(f"{run.folder}: {unknown('policy', missing[0], known)}")
     new = [names.get(name, name) for name in known]
     if len(set(new)) < len(new):
-        raise ValueError(
-            f"--name: two policies would have the same name, of {', '.join(new)}: choose another"
-        )
+        raise ValueError(f"--name: expected a different name for each policy, not {', '.join(new)}")
 
     def keyed(content: Mapping[str, Any]) -> dict[str, Any]:
         return {names.get(name, name): each for name, each in content.items()}
@@ -205,9 +203,7 @@ def between(run: Run, begin_s: float, end_s: float) -> Run:
     begin_s, end_s: s from the first submission of the window. Jobs and metrics stay those of the whole window.
     """
     if not end_s > begin_s:
-        raise ValueError(
-            f"the part from {begin_s / 3600:g} h to {end_s / 3600:g} h is empty: pass a later end"
-        )
+        raise ValueError(f"--hours {begin_s / 3600:g} {end_s / 3600:g}: expected an end after the begin")
 
     def cut(table: pd.DataFrame) -> pd.DataFrame:
         inside = table[(table["to_s"] > begin_s) & (table["from_s"] < end_s)]

@@ -228,7 +228,7 @@ BAD_LOGS = [
     Bad("kubernetes: two documents", b'{"apiVersion": "v1", "items": []} {}', 1, None, "the end of the file",
         "jobs.json"),
     Bad("kubernetes: only pods", b'[{"apiVersion": "v1", "kind": "Pod"}]', None, None,
-        "no job that ran (objects left out that are no Job", "jobs.json"),
+        "no job that ran (objects left out that are neither Jobs", "jobs.json"),
     Bad("kubernetes: deep", b'{"apiVersion": "v1", "items": [{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", 1,
         None, "too deeply", "jobs.json"),
 ]  # fmt: skip

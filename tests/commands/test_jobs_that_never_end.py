@@ -99,5 +99,5 @@ def test_where_no_validation_ends_there_is_no_agent_to_score(
         return tmp_path / "best"
 
     monkeypatch.setattr("gpu_cluster_gym.agents.learn.learn", learned)
-    with pytest.raises(ValueError, match="no validation finished, since jobs never end"):
+    with pytest.raises(ValueError, match="no agent is saved, since jobs never end"):
         train(wanted, 0, tmp_path)

@@ -47,7 +47,9 @@ def test_only_a_rule_over_moves_is_looked_ahead_on(on: str, tmp_path: Path) -> N
 
 
 def test_look_ahead_is_not_based_on_an_agent_of_moves() -> None:
-    with pytest.raises(ValueError, match=r"lookahead:ppo: .*ppo is here neither a rule nor a steering agent"):
+    with pytest.raises(
+        ValueError, match=r"lookahead:ppo: .*for this workload, ppo is neither a rule nor a steering agent"
+    ):
         chosen(read_choices(["--policy", "lookahead:ppo", "--workload", "aiturbo_ps"]))
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -126,7 +127,8 @@ def test_a_full_disk_names_the_window_and_costs_no_other(
     out = tmp_path / "out"
     after(3, OSError(28, os.strerror(28)))
     assert main(arguments(out, "--record")) == 2
-    assert "its results could not be written: No space left on device" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert re.search(r"window \d+: cannot write the results to \S+: No space left on device", error)
     monkeypatch.undo()
     assert main(["--resume", str(out)]) == 0
     assert results_of(out) == results_of(uninterrupted)
@@ -193,7 +195,7 @@ def test_a_journal_unpickles_nothing(tmp_path: Path) -> None:
 
 def test_an_entry_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda number: (_ for _ in ()).throw(OSError(5, "I/O error")))
-    with pytest.raises(RuntimeError, match="its results could not be written"):
+    with pytest.raises(RuntimeError, match="cannot write the results to"):
         Journal(tmp_path).write("fifo", 0, [pd.DataFrame({"a": [1]})])
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 

@@ -104,7 +104,9 @@ def test_it_trains_and_prints_the_score_of_the_agent(trained: Run) -> None:
         re.MULTILINE,
     )
     assert re.search(
-        r"^On the validation windows, and when first: (never )?better than \w+", out, re.MULTILINE
+        r"^On validation windows \(time of the first such validation\): (never )?better than \w+",
+        out,
+        re.MULTILINE,
     )
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
     assert rows[:4] == ["agent", "fifo", "untrained", "sjf"]

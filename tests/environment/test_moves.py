@@ -233,7 +233,7 @@ def test_sizes_bound_the_list() -> None:
         assert len(small.moves(0)) <= 5
         assert len({move.job for move in small.moves(0) if move.kind in ("start", "displace")}) <= 2
         choose(small, int(small.lists["own"][0]))
-    with pytest.raises(ValueError, match="max_moves 99: expected 3 to 40"):
+    with pytest.raises(ValueError, match="max_moves 99: expected a whole number from 3 to 40"):
         one(max_moves=99)
 
 

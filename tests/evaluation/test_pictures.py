@@ -93,7 +93,7 @@ def test_jobs_without_results_have_colours_of_their_own(folder: Path) -> None:
 
 def test_an_empty_part_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert plot.main([str(folder), "--picture", "gantt", "--hours", "3", "2"]) == 2
-    assert "the part from 3 h to 2 h is empty" in capsys.readouterr().err
+    assert "--hours 3 2: expected an end after the begin" in capsys.readouterr().err
 
 
 # Tables behind the pictures.
@@ -263,7 +263,10 @@ def test_policies_get_the_names_of_a_paper(folder: Path, tmp_path: Path) -> None
     assert pd.read_csv(tmp_path / "policies.csv")["policy"].tolist()[:2] == ["FIFO", "Shortest first"]
     run = run_tables.renamed(run_tables.read(folder), {"fifo": "FIFO"})
     assert (run.reference, next(iter(run.segments)), next(iter(run.ratios))) == ("FIFO", "FIFO", "FIFO")
-    for wrong, said in (({"fiffo": "x"}, "did you mean 'fifo'"), ({"fifo": "srtf"}, "the same name")):
+    for wrong, said in (
+        ({"fiffo": "x"}, "did you mean 'fifo'"),
+        ({"fifo": "srtf"}, "a different name for each policy, not srtf, srtf"),
+    ):
         with pytest.raises(ValueError, match=said):
             run_tables.renamed(run_tables.read(folder), wrong)
 

@@ -196,7 +196,7 @@ def test_without_arrays_a_cpu_job_waits_for_remaining_cores() -> None:
 
 def test_nothing_is_divided_before_a_look() -> None:
     played = started(jobs({}), (1, 1, 16))
-    with pytest.raises(ValueError, match="call look before"):
+    with pytest.raises(ValueError, match="call look"):
         CoreSharing().divide(played.view, 3.0)
 
 

@@ -51,4 +51,4 @@ def test_a_release_that_is_not_out_has_no_seed(tmp_path: Path, capsys: pytest.Ca
     git(tmp_path, "init", "--quiet")
     with pytest.raises(SystemExit):
         main(["v9.9.9", "--checkout", str(tmp_path)])
-    assert "has no tag v9.9.9: name a release that is out" in capsys.readouterr().err
+    assert "has no tag v9.9.9: name a published release" in capsys.readouterr().err

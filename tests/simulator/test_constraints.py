@@ -166,7 +166,7 @@ def test_the_invariants_catch_a_job_on_a_wrong_node() -> None:
 
 def test_jobs_that_wait_for_one_another_are_refused() -> None:
     circle = Constraints(waits_for=np.array([[0, 1], [1, 2], [2, 1]]))
-    with pytest.raises(ValueError, match="in a circle, and could never start: 1, 2: correct"):
+    with pytest.raises(ValueError, match="in a circle and could never start: 1, 2; correct"):
         circle.check("best_fit")
     assert circle_in(np.array([[3, 3]])) == [3]
     assert circle_in(np.array([[3, 2], [2, 1], [3, 1], [2, 0], [1, 0]])) == []

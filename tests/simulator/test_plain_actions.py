@@ -285,7 +285,7 @@ def test_odd_jobs_get_one_sentence(job: Any, load: Workload) -> None:
     with pytest.raises(ValueError, match="integer"):
         view.pick(job)
     for jobs in ([0.5], ["0"], [True, False], 3, [[0, 1]]):
-        with pytest.raises(ValueError, match="list of integers"):
+        with pytest.raises(ValueError, match="list or an array of integers"):
             view.jobs_of(jobs)  # type: ignore[arg-type]
 
 

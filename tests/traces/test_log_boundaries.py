@@ -212,7 +212,7 @@ def test_the_one_task_left_of_an_array_is_a_job_of_its_own_name(tmp_path: Path) 
 def test_further_tasks_of_a_pending_array_are_counted(tmp_path: Path) -> None:
     found = snapshot_of(tmp_path, job(), pending("102_[3-5]"), pending("103_[1,9]"))
     assert found.queued["job_id"].tolist() == ["102_3", "102_4", "102_5", "103_1", "103_9"]
-    what = "tasks of arrays that are still pending, further ones of a line: 3"
+    what = "pending tasks of arrays that share a line with another task: 3"
     assert what in found.notes
 
 
@@ -332,7 +332,10 @@ def test_attempts_have_the_gpus_and_the_state_of_the_last(tmp_path: Path) -> Non
             [0, 600, 2400, 4]
         ]
         assert (table["status"].tolist(), table["time_limit_s"].tolist()) == (["COMPLETED"], [240 * 60])
-        assert (count(table, "jobs that were requeued"), count(table, "further attempts, merged")) == (1, 1)
+        assert (
+            count(table, "requeued jobs, whose attempts are merged"),
+            count(table, "further attempts, merged"),
+        ) == (1, 1)
 
 
 @pytest.mark.parametrize("form", ["slurm", "swf"])
@@ -398,7 +401,7 @@ def test_0_is_no_number_of_processors_and_no_limit_but_a_wait(tmp_path: Path) ->
     assert table["num_gpus"].tolist() == [3, 4, 8, 1]
     assert table["time_limit_s"].tolist() == [60, 60, 1, 60]
     assert table["logged_start_s"].tolist() == [0, 0, 7, 0]
-    for what in ("other processors than requested", "without a time limit", "no run time"):
+    for what in ("allocated processors differ from", "without a time limit", "no run time"):
         assert count(table, what) == 1
 
 

@@ -163,7 +163,7 @@ def test_attempts_of_a_requeued_job_are_one_job(tmp_path: Path) -> None:
     table = slurm(tmp_path, first, again)
     assert table[["submit_s", "logged_start_s", "duration_s"]].to_numpy().tolist() == [[0, 600, 4200]]
     assert table["status"].tolist() == ["COMPLETED"]
-    assert noted(table, "jobs that were requeued") == 1
+    assert noted(table, "requeued jobs, whose attempts are merged") == 1
 
 
 def test_components_of_a_heterogeneous_job_are_one_gang(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_slices_that_are_rounded_up_are_counted(tmp_path: Path) -> None:
     table = slurm(tmp_path, *rows)
     assert table["num_gpus"].sum() == 100
     assert noted(table, "jobs on MIG slices, counted as sevenths of a GPU") == 100
-    assert noted(table, "(14.29 GPUs asked for, 100 simulated)") == 100
+    assert noted(table, "(14.29 GPUs requested, 100 simulated)") == 100
 
 
 def test_gres_of_old_versions_are_counted_for_each_node(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_swf_oddities_are_counted(tmp_path: Path) -> None:
     assert "logged_start_s" not in table
     for what in (
         "no run time",
-        "other processors than requested",
+        "allocated processors differ from",
         "without a time limit",
         "parts of jobs",
         "wait time is",
@@ -428,7 +428,7 @@ def test_headings_are_mapped_and_run_times_follow_from_ends(tmp_path: Path) -> N
         "tenant": ["a", "b"],
         "logged_start_s": [300, 300],
     }
-    assert noted(table, "(0.50 GPUs asked for, 1 simulated)") == 1
+    assert noted(table, "(0.50 GPUs requested, 1 simulated)") == 1
 
 
 def test_seconds_stay_as_they_are(tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ def test_other_delimiters_are_found(tmp_path: Path, delimiter: str) -> None:
     [
         ("job_id=id", "found only 'job_id, submit_s"),
         ("job=job_id", "unknown column 'job': expected one of job_id"),
-        ("job_id", "not a pair like job_id=NAME"),
+        ("job_id", "expected a pair such as job_id=NAME"),
         ('job_id="a', "a closing quote is missing"),
         ("job_id=a,submit_s=a", "'a' is given twice"),
     ],

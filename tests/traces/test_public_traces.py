@@ -65,7 +65,7 @@ def test_openb_rounds_shares_up_and_says_so(tmp_path: Path) -> None:
         ["p2", 100, 160, 8, 6940, "V100M16|V100M32"],
         ["p3", 200, 200, 0, 50, "none"],
     ]
-    assert noted(table, "(0.46 GPUs asked for, 1 simulated)") == 1
+    assert noted(table, "(0.46 GPUs requested, 1 simulated)") == 1
     assert noted(table, "never scheduled") == 1
     assert noted(table, "unfinished") == 1
 
@@ -106,7 +106,7 @@ def test_pai_sums_the_instances_of_all_tasks(tmp_path: Path, name: str) -> None:
         ["j2", 200, 205, 1, 55, 6],  # half a GPU
     ]
     assert table["gpu_type"].tolist() == ["V100", "MISC"]
-    for what in ("(running)", "(waiting)", "several tasks", "(0.50 GPUs asked for, 1 simulated)"):
+    for what in ("(running)", "(waiting)", "several tasks", "(0.50 GPUs requested, 1 simulated)"):
         assert noted(table, what) == 1
 
 
@@ -151,7 +151,7 @@ def test_workloads_of_kueue_give_waits(tmp_path: Path) -> None:
 def test_a_job_and_its_workload_count_once(tmp_path: Path) -> None:
     table = listed(tmp_path, json.loads(KUBERNETES_WORKLOAD), json.loads(KUBERNETES_JOB))
     assert table["job_id"].tolist() == ["team-a/train-1"]
-    assert noted(table, "of which the workload is in the file too") == 1
+    assert noted(table, "whose Workload is also in the file") == 1
 
 
 def test_jobs_without_kueue_are_read_with_a_warning(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_jobs_without_kueue_are_read_with_a_warning(tmp_path: Path) -> None:
         "Jobs without a queue",
         "more completions",
         "MIG slices",
-        "no Job and no Workload",
+        "neither Jobs nor Workloads",
         "unfinished",
     ):
         assert noted(table, what) == 1

@@ -147,7 +147,7 @@ def test_the_column_tenant_comes_before_vc(tmp_path: Path) -> None:
 
 
 def test_wide_jobs_are_dropped_only_if_asked(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="quota, and could never start: 3, first job"):
+    with pytest.raises(ValueError, match="quota and could never start, the first is job"):
         made(tmp_path, quotas="one=3,two=3,three=2")
     work = made(tmp_path, quotas="one=3,two=3,three=2", drop_too_large=True)
     assert work.table["job_id"].tolist() == ["d"]

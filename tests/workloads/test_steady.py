@@ -500,12 +500,12 @@ def test_the_generator_is_asked_until_the_load_is_met(
     monkeypatch.setattr("gpu_cluster_gym.traces.rates", lambda name: None)
     monkeypatch.setattr("gpu_cluster_gym.workloads._steady.MAX_DRAWS", 3)
     long = replace(steady, max_duration=2 * DAY_S)
-    with pytest.raises(ValueError, match=r"a load of at most 0\.5 on 2x8"):
+    with pytest.raises(ValueError, match=r"a load of at most 0\.5 to 2x8"):
         draw(long, Window("train", 0))
     assert calls == [(4000, 1.0)] * 3  # two thousand jobs a day, of two days
     found = draw(replace(long, steady_load=0.5), Window("train", 0))
     assert found[["job_id", "submit_s", "num_gpus"]].to_numpy().tolist() == [["0", 0.5 * DAY_S, 16]]
-    with pytest.raises(ValueError, match=r"a load of at most 0\.25 on 2x8"):
+    with pytest.raises(ValueError, match=r"a load of at most 0\.25 to 2x8"):
         draw(replace(long, max_duration=0.5 * DAY_S), Window("train", 0))
 
 
@@ -550,7 +550,7 @@ def test_a_generator_is_scaled_to_the_load(
         draw(scenario, Window("train", 0))
         assert calls == [(158_401, 3.0)]
         return
-    with pytest.raises(ValueError, match=r"a load of at most 0\.5 on 2x8"):
+    with pytest.raises(ValueError, match=r"a load of at most 0\.5 to 2x8"):
         draw(scenario, Window("train", 0))
     assert [jobs for jobs, _ in calls] == [158_401, 190_081, 228_097]
     assert [scale for _, scale in calls] == pytest.approx([3.0, 3.6, 4.32])

@@ -429,8 +429,8 @@ def tier(jobs: int, nodes: int, gpus: int) -> Tier:
     machines = next((pair for pair in MACHINE_TIERS if pair[0] >= nodes and pair[1] >= gpus), None)
     if room is None or machines is None:
         raise ValueError(
-            f"{jobs} jobs on {nodes} nodes with {gpus} GPUs: at most {JOB_TIERS[-1]} jobs, "
-            f"{MACHINE_TIERS[-1][0]} nodes and {MACHINE_TIERS[-1][1]} GPUs"
+            f"{jobs} jobs on {nodes} nodes with {gpus} GPUs: expected at most {JOB_TIERS[-1]} jobs, "
+            f"{MACHINE_TIERS[-1][0]} nodes and {MACHINE_TIERS[-1][1]} GPUs; simulate a part of the trace"
         )
     return Tier(room, *machines)
 

@@ -49,16 +49,17 @@ class Parameters:
     """Fraction of its run after which a co-located job needs its peak memory."""
     contention_form: Literal["turns", "excess"] = parameter("turns", part="sharing")
     """Interference model of a shared GPU. turns: jobs alternate, and a job waits longer for jobs that hold the GPU
-    longer; excess: all jobs slow alike, by the total utilisation beyond 1."""
+    longer; excess: all jobs slow down equally, by the total utilisation beyond 1."""
     contention: float = parameter(CONTENTION, part="sharing", least=0)
-    """Slowdown on a shared GPU caused by an equal job with utilisation 1 and 4 GiB (turns), or per unit of total
-    utilisation beyond 1 (excess: 0.48 for V100s); the default is fitted to V100s."""
+    """Added slowdown on a shared GPU: by a co-located job with utilisation 1, 4 GiB of memory and equally long turns
+    (turns), or per unit of total utilisation beyond 1 (excess: 0.48 for V100s); the default is fitted to V100s."""
     contention_loss: float = parameter(0.0, part="sharing", least=0)
-    """Slowdown on a shared GPU per co-located job, whatever its utilisation."""
+    """Added slowdown on a shared GPU per co-located job, whatever its utilisation."""
     pressure_from: float = parameter(PRESSURE_FROM, part="bandwidth", off=1.0, least=0, most=1)
     """Fraction of a node's memory bandwidth above which memory traffic slows down."""
     pressure_at_full: float = parameter(PRESSURE_AT_FULL, part="bandwidth", off=1.0, least=1)
-    """Slowdown of memory traffic at full bandwidth; it rises linearly up to there, and with demand beyond."""
+    """Slowdown of memory traffic at full bandwidth; it rises linearly from 1 at `pressure_from`, and in proportion to
+    demand beyond full bandwidth."""
     exchange_core_s: float = parameter(EXCHANGE_CORE_S, part="exchange", off=0.0, least=0)
     """Core-seconds per GB that a job exchanges between nodes or with parameter servers."""
     exchange_passes: float = parameter(EXCHANGE_PASSES, part="exchange", off=0.0, least=0)

@@ -51,7 +51,7 @@ def any_borrower(s):
 
 @compiled
 def note_room(s):
-    """Note what is free or being freed on each node, the rest of each quota, and the GPUs that each tenant keeps."""
+    """Record each node's free and pausing GPUs and cores, the rest of each quota, and the GPUs each tenant keeps."""
     for node in range(s.num_nodes):
         s.room[0, node] = s.free[node]
         s.core_room[0, node] = s.unreserved_cores[node]
@@ -80,7 +80,7 @@ def add_room(s, job, sign):
 
 @compiled
 def next_claimant(s, jobs, after):
-    """Return the first queued job behind a job that fits into the rest of its tenant's quota, or NOBODY."""
+    """Return the first queued job after a given one that fits into the rest of its tenant's quota, or NOBODY."""
     first = NOBODY
     for request_class in range(s.num_classes):
         size, begin = s.queue_size[request_class], s.queue_start[request_class]
@@ -151,7 +151,7 @@ def add_victims(s, jobs, job, first):
 
 @compiled
 def use_choice(s, jobs, job):
-    """Take the GPUs and cores just chosen for a job from what is free, and from the rest of its tenant's quota."""
+    """Subtract the GPUs and cores chosen for a job from the free ones, and the GPUs from the rest of its quota."""
     s.tenant_left[s.tenant[job]] -= jobs[job].num_gpus
     for k in range(s.num_chosen):
         s.room[0, s.chosen_node[k]] -= s.chosen_gpus[k]

@@ -1,7 +1,7 @@
-"""Steps of the `moves` action: what a choice does, and how the episode continues to the next choice.
+"""Steps of the action `moves`: carry out a choice, and advance the episode to the next one.
 
-Starts of CPU jobs and on GPUs that were freed for a job follow from `union`: they are no choices, nor are cores and
-throttles unless asked for. An agent that always takes the choice of `union` does exactly what `union` does.
+`union` decides the starts of CPU jobs, starts on GPUs that were freed for a job, and unless `cores` is set, cores and
+throttles: these are not choices. An agent that always takes the choice of `union` does exactly what `union` does.
 """
 
 import numpy as np

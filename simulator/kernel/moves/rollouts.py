@@ -103,7 +103,8 @@ def start_future(num_arrived, buffers, seed, contention):
 def discounted_cost(s, jobs, m, origin, tau):
     """Continue `union` from the end of an instant; return the discounted job-seconds from there.
 
-    If jobs never end, or not within a number of counted instants, those left are taken to stay until `NEVER_ENDS_S`.
+    If jobs never end, or not within `MAX_INSTANTS_PER_JOB` counted instants per job, those left are assumed to stay
+    until the horizon, `NEVER_ENDS_S` at most.
     """
     cost, end = 0.0, min(HORIZON * tau, NEVER_ENDS_S)
     max_instants = events.instants_that_count(s) + MAX_INSTANTS_PER_JOB * s.num_jobs
@@ -263,7 +264,7 @@ def compare_moves(s, jobs, m, v, buffers, options):
 
 @compiled
 def find_next_ahead(s, jobs, m, v, buffers, options):
-    """Propose what to do next; return whether there is anything, or waiting has just been chosen."""
+    """Propose the next moves; return whether there are any, or waiting has just been chosen."""
     if m.waits:
         read_state(s, jobs, m)
         return divide_cores(s, jobs, m)
@@ -361,7 +362,7 @@ def evaluate_listed(states, lists, buffers, place, kinds, options):
     """Evaluate a move of an existing list, or for -1 all moves of some kinds, in all futures.
 
     kinds: whether each kind of move is evaluated.
-    The policy's memory in the buffers is that with which the list was made; it is only read, as the state.
+    The policy's memory in the buffers is that with which the list was made. Memory and state are only read.
     """
     s, v = states[0], lists[0]
     clear_evaluations(v)

@@ -118,7 +118,7 @@ def run_rule(s, jobs):
 def step_until(s, jobs, time):
     """Carry out the active ranking at the next instant with an event if it is before a time; return whether it was.
 
-    Otherwise let that time come; it is the next instant.
+    Otherwise advance the clock to that time, which is the next instant.
     """
     if s.num_changes > 0:
         refresh(s, jobs)
@@ -134,8 +134,9 @@ def step_until(s, jobs, time):
 def ticks_change_nothing(s, acted):
     """Return whether a pass at a tick would do nothing, if this one has started and paused `acted` jobs.
 
-    Without preemption what does not fit now fits only after an event, but for EASY: its reservation moves with jobs
-    that exceed their estimates. With preemption keys must be constant between events, and nothing be in motion.
+    Without preemption, a job that does not fit now fits only after an event, except under EASY, whose reservation moves
+    with jobs that exceed their estimates. With preemption, keys must be constant between events, and this pass must
+    have changed nothing.
     """
     # A tenant takes GPUs back at any instant. A job that a claim kept back may start as soon as the claim is met.
     if s.borrowing == RECLAIM or (s.borrowing == IDLE and acted > 0):
@@ -230,7 +231,7 @@ def lost_a_gpu(s, job):
 
 @compiled
 def is_to_be_paused(s, job):
-    """Return whether a candidate has lost a GPU, or its tenant has been granted as many as it may have."""
+    """Return whether a candidate has lost a GPU, or its tenant has been granted all the GPUs that it may have."""
     if lost_a_gpu(s, job):
         return True
     within = s.borrowing != NO_BORROWING or s.pass_gpus + s.width[job] <= s.pass_limit
@@ -263,9 +264,9 @@ def grant_cores(s, jobs, job):
 
 @compiled
 def is_refused(s, jobs, job, stage):
-    """Return whether no group of nodes that can hold a job had as few GPUs as it requests at a stage.
+    """Return whether every group of nodes that can hold a job has refused a job with as few GPUs, or fewer, at a stage.
 
-    Resources only shrink during a pass.
+    A refusal is valid to the end of the pass, during which resources only shrink.
     """
     if s.cpu_limited or jobs[job].num_gpus > largest_node(s, jobs, job):
         return False
@@ -277,7 +278,7 @@ def is_refused(s, jobs, job, stage):
 
 @compiled
 def note_refused(s, jobs, job, stage):
-    """Record that a single-node job is refused at a stage: no node of a group that can hold it has as many GPUs."""
+    """Record that a single-node job is refused at a stage: no node of a group that can hold it has enough GPUs."""
     if jobs[job].num_gpus > largest_node(s, jobs, job):
         return
     for group in range(s.num_groups):
@@ -526,9 +527,9 @@ def withdraw(s):
 def walk_tenants(s, jobs):
     """Carry out one scheduling pass of a preemptive ranking in which no tenant's job is paused for another tenant's.
 
-    First jobs start in order as long as they fit. Then the tenants take turns, in the order of their heads: GPUs are
-    granted as in a pass without tenants, up to the quota, to the tenant's queued and running jobs. Last, with
-    borrowing, what may still start does.
+    First, each tenant's queued jobs start in order up to the first that does not fit, its head. Then the tenants take
+    turns, in the order of their heads: GPUs are granted as in a pass without tenants, up to the quota, to the tenant's
+    queued and running jobs. Last, with borrowing, the queued jobs that may still start do so.
     """
     start_up_to_heads(s, jobs)
     num_granted, num_victims, given = 0, 0, 0
@@ -605,7 +606,7 @@ def gather_rivals(s, jobs, head):
 
 @compiled
 def is_remembered(s, jobs, job):
-    """Return whether a queued job may be cached as blocked: it wants GPUs, and cores are not limited."""
+    """Return whether a queued job may be cached as blocked: it requests GPUs, and cores are not limited."""
     return (
         is_by_time(s)
         and not s.cpu_limited

@@ -1,7 +1,7 @@
 """Parts shared by policies that act in rounds: rechecks between events, the jobs present, starts by the placement rule.
 
-Such a policy looks at the cluster again every RECHECK_S, counted from the last event. Its memory has the fields named
-here.
+Such a policy looks at the cluster again every RECHECK_S, counted from the last event. Its memory has the fields that
+these functions use.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ MAX_RECHECKS = 64  # skipped in one wait
 
 @compiled
 def wait_for_recheck(s, m, skips):
-    """Set the wait to end at the next recheck, or, where earlier ones would do nothing, at the first one of a round."""
+    """Set the wait to end at the next recheck; with `skips`, at the next round's first one, or after MAX_RECHECKS."""
     m.recheck_s = s.clock + RECHECK_S
     until, count = m.recheck_s, 1
     while skips and until < m.began_s + m.every_s and count < MAX_RECHECKS:
