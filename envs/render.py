@@ -2,6 +2,7 @@
 
 import os
 import sys
+from colorsys import hsv_to_rgb
 from functools import cache
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any, cast
@@ -195,13 +196,11 @@ def job_colours() -> list[str]:
     Hues are a golden angle apart, at three levels that show on light and dark; colours like that of pausing are left
     out.
     """
-    from matplotlib.colors import hsv_to_rgb, to_hex, to_rgb
-
-    number = np.arange(2 * MAX_COLOURS)
-    hue, level = (number * GOLDEN_ANGLE + 0.6) % 1, number % 3
-    drawn = hsv_to_rgb(np.column_stack([hue, np.take(_SATURATION, level), np.take(_VALUE, level)]))
-    unlike = np.linalg.norm(drawn - to_rgb(PAUSING), axis=1) > UNLIKE
-    return [to_hex(each) for each in drawn[unlike][:MAX_COLOURS]]
+    hues = [(number * GOLDEN_ANGLE + 0.6) % 1 for number in range(2 * MAX_COLOURS)]
+    drawn = np.array([hsv_to_rgb(hue, _SATURATION[at % 3], _VALUE[at % 3]) for at, hue in enumerate(hues)])
+    unlike = np.linalg.norm(drawn - _rgb([PAUSING]) / 255, axis=1) > UNLIKE
+    rounded = (255 * drawn[unlike][:MAX_COLOURS]).round().astype(np.uint8)
+    return [f"#{bytes(each).hex()}" for each in rounded]
 
 
 def _colour(job: int) -> str:

@@ -38,7 +38,7 @@ HERE = Path(__file__).parent
 def write(folder: Path) -> Path:
     """Write the report of a run into its folder and return the file."""
     file = folder / PAGE
-    file.write_text(text(read(folder)), encoding="utf-8")
+    file.write_text(text(read(folder, columns=replay.COLUMNS)), encoding="utf-8")
     return file
 
 

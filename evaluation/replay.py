@@ -15,12 +15,21 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.evaluation.plot import run_tables
-from gpu_cluster_gym.evaluation.plot.run_tables import Run, window_rows
+from gpu_cluster_gym.evaluation.plot.run_tables import Run
+from gpu_cluster_gym.evaluation.record import DECISIONS_FILE, SEGMENTS_FILE, TIMELINE_FILE, time_means
 
+COLUMNS = {
+    SEGMENTS_FILE: ["window", "job_id", "phase", "from_s", "to_s", "num_gpus", "gpus", "cores"],
+    TIMELINE_FILE: ["window", "time_s", "held_gpus", "busy_gpus", "queued"],
+    DECISIONS_FILE: ["window", "time_s", "action", "reason"],
+}
+"""Columns that the report reads, by file."""
 PHASES = ("queued", "reserved", "loading", "running", "pausing", "restarting")
 """Phases of a job, by their number in the page."""
-LEVEL = 5
-"""Level of compression: level 9 takes five times as long for two percent of the size."""
+HOLDING = {"loading", "running", "pausing"}
+"""Phases that begin with a decision: a start or a pause."""
+LEVEL = 4
+"""Level of compression: level 5 takes 1.7 times as long for five percent of the size, level 9 11 times for seven."""
 MAX_SEGMENTS = 2_000_000
 """Segments of all windows of a page, some eight bytes each."""
 DECIDED, TAIL = 0.99, 1.05
@@ -58,24 +67,23 @@ def by_window(run: Run, windows: Sequence[int]) -> Iterator[Run]:
 
 
 def window_data(run: Run, window: int) -> dict[str, Any]:
-    """Return one window as the page reads it.
+    """Return one window as the page reads it; run: with the rows of this window only, as `by_window` yields it.
 
     to: end of the time shown, s. end: finish of the last job that counts. jobs: by number, in the order of submission:
     their names, times of submission and requested GPUs, and whether they count. places: GPUs as intervals, and cores;
     place 0 is none. policies: of each its lives, its totals over time, and why it decided where it gives reasons.
     """
-    tables = {policy: window_rows(table, window) for policy, table in run.segments.items()}
     shown_to, end_s = time_shown(run, window)
-    jobs = _jobs(run, window, tables, end_s)
+    jobs = _jobs(run, end_s)
     places: dict[tuple[str, float], int] = {("", 0.0): 0}
     policies: dict[str, Any] = {}
-    for policy, table in tables.items():
+    for policy, table in run.segments.items():
         policies[policy] = {
             "lives": lives(table, list(jobs.index), places),
-            "timeline": _timeline(run, policy, window, shown_to),
+            "timeline": _timeline(run.timeline[policy], shown_to),
         }
         if policy in run.decisions:
-            policies[policy]["why"] = why(window_rows(run.decisions[policy], window), list(jobs.index))
+            policies[policy]["why"] = why(run.decisions[policy], list(jobs.index))
     return {
         "to": round(shown_to),
         "end": round(end_s),
@@ -93,26 +101,28 @@ def window_data(run: Run, window: int) -> dict[str, Any]:
 def time_shown(run: Run, window: int) -> tuple[float, float]:
     """Return the end of the time in which jobs that count are started and paused, s, and that of the whole window.
 
-    Of the time after it, `DECIDED` leaves a few starts; else jobs only run to their ends.
+    run: with the rows of this window only. Of the time after the end, `DECIDED` leaves a few starts; else jobs only
+    run to their ends.
     """
     end_s = run.span_s(window)
     last = 0.0
     for policy, table in run.segments.items():
-        counted = set(window_rows(run.jobs[policy], window)["job_id"])
-        own = window_rows(table, window)
-        decided = own[own["job_id"].isin(counted) & own["phase"].isin(("loading", "running", "pausing"))]
-        last = max(last, float(decided["from_s"].quantile(DECIDED))) if len(decided) else last
+        counted = set(run.jobs[policy]["job_id"])
+        segments = zip(*(table[name].tolist() for name in ("job_id", "phase", "from_s")), strict=True)
+        decided = [from_s for job, phase, from_s in segments if phase in HOLDING and job in counted]
+        last = max(last, float(np.quantile(decided, DECIDED))) if decided else last
     return min(end_s, max(last * TAIL, 60.0)), end_s
 
 
-def _jobs(run: Run, window: int, tables: Mapping[str, pd.DataFrame], end_s: float) -> pd.DataFrame:
+def _jobs(run: Run, end_s: float) -> pd.DataFrame:
     """Return the jobs of a window that are present before its end, by name: submission, requested GPUs, counted."""
-    every = pd.concat(tables.values(), ignore_index=True)
+    columns = ["job_id", "from_s", "to_s", "num_gpus"]
+    every = pd.concat([table[columns] for table in run.segments.values()], ignore_index=True)
     lives = every.groupby("job_id", sort=False)
     found = pd.DataFrame(
         {"submit_s": lives["from_s"].min(), "to_s": lives["to_s"].max(), "gpus": lives["num_gpus"].max()}
     )
-    counted = window_rows(run.jobs[run.policies[0]], window).set_index("job_id")
+    counted = run.jobs[run.policies[0]].set_index("job_id")
     found["counted"] = found.index.isin(counted.index)
     found.loc[counted.index, "gpus"] = counted["num_gpus"]
     present = found[(found["to_s"] > 0) & (found["submit_s"] <= end_s)]
@@ -125,33 +135,26 @@ def lives(table: pd.DataFrame, jobs: list[str], places: dict[tuple[str, float], 
     The integers are the phase, the duration in s, and the place, which is added to `places` if it is new. Consecutive
     segments without a difference are one.
     """
-    wanted = pd.Index(jobs)
-    own = table.assign(number=wanted.get_indexer(pd.Index(table["job_id"])))
-    own = own[own["number"] >= 0].sort_values(["number", "from_s", "to_s"], kind="stable")
-    phase = pd.Categorical(own["phase"], PHASES).codes.astype(int)
-    (gpus, all_gpus), (cores, all_cores) = (pd.factorize(own[name].to_numpy()) for name in ("gpus", "cores"))
-    each, distinct = pd.factorize(gpus * len(all_cores) + cores)
-    numbers = [
-        places.setdefault(
-            (str(all_gpus[at // len(all_cores)]), float(all_cores[at % len(all_cores)])), len(places)
-        )
-        for at in distinct.tolist()
-    ]
-    place = np.array(numbers, np.int64)[each]
-    number = own["number"].to_numpy()
-    new = np.ones(len(own), bool)
+    numbers = {name: number for number, name in enumerate(jobs)}
+    number = np.array([numbers.get(name, -1) for name in table["job_id"].to_numpy(object)], int)
+    order = np.lexsort((table["to_s"], table["from_s"], number))
+    order = order[number[order] >= 0]
+    number = number[order]
+    phases = {name: phase for phase, name in enumerate(PHASES)}
+    phase = np.array([phases[name] for name in table["phase"].to_numpy(object)[order]], int)
+    held = zip(
+        table["gpus"].to_numpy(object)[order], table["cores"].to_numpy(float)[order].tolist(), strict=True
+    )
+    place = np.array([places.setdefault(each, len(places)) for each in held], int)
+    new = np.ones(len(order), bool)
     new[1:] = (number[1:] != number[:-1]) | (phase[1:] != phase[:-1]) | (place[1:] != place[:-1])
     starts = np.flatnonzero(new)
-    ends = np.append(starts[1:], len(own)) - 1
-    edges = own["from_s"].round().to_numpy()[starts], own["to_s"].round().to_numpy()[ends]
-    rows = np.stack([phase[starts], edges[1] - edges[0], place[starts]], axis=1).astype(int)
+    ends = np.append(starts[1:], len(order)) - 1
+    from_s, to_s = (table[name].to_numpy()[order].round() for name in ("from_s", "to_s"))
+    lasts = to_s[ends] - from_s[starts]
+    rows = np.stack([phase[starts], lasts, place[starts]], axis=1).astype(int)
     counts = np.bincount(number[starts], minlength=len(jobs))
-    found: list[int] = []
-    begin = 0
-    for count in counts.tolist():
-        found.append(count)
-        found += rows[begin : begin + count].ravel().tolist()
-        begin += count
+    found: list[int] = np.insert(rows.ravel(), 3 * (np.cumsum(counts) - counts), counts).tolist()
     return found
 
 
@@ -170,34 +173,45 @@ def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
     def text(words: str) -> int:
         return texts.setdefault(words, len(texts))
 
-    parts = [reason.partition('"own":') for reason in decisions["reason"].to_numpy(object)]
-    found = json.loads(f"[{','.join(f'{{{mark}{rest}' for _, mark, rest in parts)}]")
-    known = np.array([each["own"][0] in number for each in found], bool)
-    heads = [head for (head, _, _), own in zip(parts, known, strict=True) if own]
-    found = [each for each, own in zip(found, known, strict=True) if own]
-    rules = {head: json.loads(f"{head.rstrip(',')}}}") for head in dict.fromkeys(heads)}
-    places = {head: (text(each["rule"]), text(each["keys"])) for head, each in rules.items()}
-    own = [each["own"] for each in found]
+    kinds = {name: kind for kind, name in enumerate(ACTIONS)}
+    known = np.zeros(len(decisions), bool)
+    rows: list[tuple[Any, ...]] = []
+    ranked: dict[str, tuple[list[int], list[int], list[float | None]]] = {
+        name: ([], [], []) for name in ("earlier", "later", "cause")
+    }
+    terms: list[list[Any]] = []
+    options: list[list[Any]] = []
+    # one reason at a time: thousands of parsed reasons do not fit the processor's cache and take half as long again
+    for place, reason in enumerate(decisions["reason"].to_numpy(object)):
+        each = _parse(reason)[0]
+        name, key = each["own"]
+        known[place] = name in number
+        if name not in number:
+            continue
+        rule, keys = text(each["rule"]), text(each["keys"])
+        rows.append((number[name], rule, keys, key, each["place"], each["ranked"], each["skipped"]))
+        if "cause" in each:
+            each["cause"] = [each["cause"]]
+        for what, (counts, others, other_keys) in ranked.items():
+            before = len(others)
+            for other, other_key in each.get(what, ()):
+                if other in number:
+                    others.append(number[other])
+                    other_keys.append(other_key)
+            counts.append(len(others) - before)
+        terms.append(each.get("terms", []))
+        options.append(each.get("options", []))
     columns: dict[str, Any] = {
         "time": np.diff(decisions["time_s"].to_numpy()[known].round().astype(int), prepend=0).tolist(),
-        "kind": pd.Categorical(decisions["action"], ACTIONS).codes[known].tolist(),
-        "job": [number[name] for name, _ in own],
-        "rule": [places[head][0] for head in heads],
-        "keys": [places[head][1] for head in heads],
-        "key": _tenths([key for _, key in own]),
-        **{name: [each[name] for each in found] for name in ("place", "ranked", "skipped")},
+        "kind": [kinds[action] for action in decisions["action"].to_numpy(object)[known]],
+        **{
+            name: [row[at] for row in rows]
+            for at, name in enumerate(("job", "rule", "keys", "key", "place", "ranked", "skipped"))
+        },
     }
-    for name in ("earlier", "later", "cause"):
-        lists = [each.get(name, ()) for each in found]
-        if name == "cause":
-            lists = [(each,) if each else () for each in lists]
-        listed = [[pair for pair in each if pair[0] in number] for each in lists]
-        columns[name] = {
-            "count": [len(each) for each in listed],
-            "job": [number[job] for each in listed for job, _ in each],
-            "key": _tenths([key for each in listed for _, key in each]),
-        }
-    terms = [each.get("terms", ()) for each in found]
+    columns["key"] = _tenths(columns["key"])
+    for name, (counts, others, other_keys) in ranked.items():
+        columns[name] = {"count": counts, "job": others, "key": _tenths(other_keys)}
     columns["terms"] = {
         "count": [len(each) for each in terms],
         "name": [text(name) for each in terms for name, _ in each],
@@ -209,7 +223,6 @@ def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
             ]
         ),
     }
-    options = [each.get("options", ()) for each in found]
     columns["options"] = {
         "count": [len(each) for each in options],
         "name": [text(name) for each in options for name, *_ in each],
@@ -220,6 +233,8 @@ def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
     return {"texts": list(texts), **columns}
 
 
+_parse = json.JSONDecoder().raw_decode
+"""Parser of one reason, which returns it and its length; the checks of `json.loads` take a quarter of its time."""
 ACTIONS = ("start", "pause", "resize")
 """Kinds of decisions, by their number in the page."""
 
@@ -234,12 +249,15 @@ def _tenths(values: list[float | None]) -> list[int | None]:
     return found
 
 
-def _timeline(run: Run, policy: str, window: int, to_s: float) -> dict[str, list[float]]:
+def _timeline(totals: pd.DataFrame, to_s: float) -> dict[str, list[float]]:
     """Return the means of a window's totals over equal parts of the time shown."""
+    time_s = totals["time_s"].to_numpy()
     edges = np.linspace(0.0, to_s, run_tables.TIMELINE_BINS + 1)
-    means = run_tables.timeline_means(run, policy, window, edges).round(1)
-    columns = {"allocated": "held_gpus", "busy": "busy_gpus", "queued": "queued"}
-    return {key: [_short(value) for value in means[name].tolist()] for key, name in columns.items()}
+    found = {}
+    for key, name in (("allocated", "held_gpus"), ("busy", "busy_gpus"), ("queued", "queued")):
+        means = time_means(time_s, totals[name].to_numpy(float), edges).round(1)
+        found[key] = [_short(value) for value in means.tolist()]
+    return found
 
 
 def _short(value: float) -> float:

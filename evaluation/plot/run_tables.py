@@ -140,9 +140,12 @@ class Run:
         return float(max(last))
 
 
-def read(folder: Path, policies: Sequence[str] = ()) -> Run:
-    """Return the content of a run folder; policies: those to read, all by default.
+def read(
+    folder: Path, policies: Sequence[str] = (), *, columns: Mapping[str, list[str]] | None = None
+) -> Run:
+    """Return the content of a run folder.
 
+    policies: those to read, all by default. columns: those to read by file of `evaluation.record`, all by default.
     ValueError if the folder is not a run of `evaluate.py --policy`, or lacks a policy.
     """
     summary = _json(folder / SUMMARY)
@@ -156,16 +159,17 @@ def read(folder: Path, policies: Sequence[str] = ()) -> Run:
     places = {name: folder / folder_name(name) for name in policies or known}
     jobs = {name: _table(place / JOBS) for name, place in places.items()}
     starts = next(iter(jobs.values())).groupby("window")["submit_s"].min()
+    columns = columns or {}
     return Run(
         folder=folder,
         choices=_json(folder / CHOICES),
         summary=summary,
         provenance=_json(folder / PROVENANCE) if (folder / PROVENANCE).is_file() else {},
         jobs={name: _from_window_start(table, starts) for name, table in jobs.items()},
-        segments=_tables(places, SEGMENTS_FILE, starts),
-        timeline=_tables(places, TIMELINE_FILE, starts),
+        segments=_tables(places, SEGMENTS_FILE, starts, columns),
+        timeline=_tables(places, TIMELINE_FILE, starts, columns),
         decisions={
-            name: _from_window_start(_table(place / DECISIONS_FILE), starts)
+            name: _from_window_start(_table(place / DECISIONS_FILE, columns.get(DECISIONS_FILE)), starts)
             for name, place in places.items()
             if (place / DECISIONS_FILE).is_file()
         },
@@ -249,12 +253,16 @@ def window_rows(table: pd.DataFrame, window: int) -> pd.DataFrame:
     return table[table["window"] == window].reset_index(drop=True)
 
 
-def _tables(places: dict[str, Path], name: str, starts: pd.Series) -> dict[str, pd.DataFrame]:
+def _tables(
+    places: dict[str, Path], name: str, starts: pd.Series, columns: Mapping[str, list[str]]
+) -> dict[str, pd.DataFrame]:
     """Return the table of each simulated policy, or none if one lacks it; a log's own schedule has no such table."""
     files = {policy: place / name for policy, place in places.items() if policy != RECORDED}
     if not all(file.is_file() for file in files.values()):
         return {}
-    return {policy: _from_window_start(_table(file), starts) for policy, file in files.items()}
+    return {
+        policy: _from_window_start(_table(file, columns.get(name)), starts) for policy, file in files.items()
+    }
 
 
 def _from_window_start(table: pd.DataFrame, starts: pd.Series) -> pd.DataFrame:
@@ -263,13 +271,13 @@ def _from_window_start(table: pd.DataFrame, starts: pd.Series) -> pd.DataFrame:
     return table.assign(**{name: table[name] - start for name in TIME_COLUMNS if name in table})
 
 
-def _table(file: Path) -> pd.DataFrame:
-    """Return a CSV table; only numbers can be missing, so that a job may be named NA."""
+def _table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
+    """Return a CSV table, or these columns of it; only numbers can be missing, so that a job may be named NA."""
     try:
-        columns = set(map(str, pd.read_csv(file, nrows=0)))
-        missing: dict[str, Sequence[str]] = {name: [""] for name in columns - set(TEXT_COLUMNS)}
-        texts = dict.fromkeys(columns & set(TEXT_COLUMNS), str)
-        return pd.read_csv(file, dtype=texts, keep_default_na=False, na_values=missing)
+        read = set(columns or map(str, pd.read_csv(file, nrows=0)))
+        missing: dict[str, Sequence[str]] = {name: [""] for name in read - set(TEXT_COLUMNS)}
+        texts = dict.fromkeys(read & set(TEXT_COLUMNS), str)
+        return pd.read_csv(file, usecols=columns, dtype=texts, keep_default_na=False, na_values=missing)
     except OSError as error:
         raise ValueError(f"cannot read {file}: {error.strerror}") from None
 
