@@ -51,6 +51,9 @@ class TenantSimulation(Simulation):
         self.started_at: dict[int, float] = {}
         self.serial: dict[int, int] = {}  # of the last start of each job
         self.starts = 0
+        self.evicted: set[int] = set()  # paused by reclaim, and may not borrow yet
+        self.exempt: set[int] = set()  # spared by reclaim
+        self.idle = False
 
     # What tenants hold and claim.
 
@@ -84,8 +87,13 @@ class TenantSimulation(Simulation):
         return sum(min(gpus, self.rest(other)) for other, gpus in enumerate(claimed))
 
     def may_borrow(self, p: Progress) -> bool:
-        """Return whether enough free GPUs are unclaimed on the nodes of a job, and on those of each claim on these."""
+        """Return whether enough free GPUs are unclaimed on the nodes of a job, and on those of each claim on these.
+
+        A job that reclaim has paused may not.
+        """
         own = self.bound.nodes[p.index]
+        if p.index in self.evicted:
+            return False
         claims = {self.bound.nodes[q.index] for q in self.claiming(self.tenant(p))}
         for nodes in {own, *(nodes for nodes in claims if nodes & own)}:
             free = sum(node in nodes for node, _ in self.free())
@@ -117,6 +125,7 @@ class TenantSimulation(Simulation):
         self.started_at[p.index] = self.now
         self.starts += 1
         self.serial[p.index] = self.starts
+        self.evicted.discard(p.index)
         super().start(p, gpus)
 
     def was_paused_now(self, p: Progress) -> bool:
@@ -145,6 +154,7 @@ class TenantSimulation(Simulation):
     def walk(self) -> None:
         """Carry out one scheduling pass."""
         if self.quotas.borrowing == "reclaim":
+            self.let_return()
             self.reclaim()
         if self.rules.preempt:
             self.walk_preempting()
@@ -302,14 +312,29 @@ class TenantSimulation(Simulation):
             assert chosen is not None
             available = available - chosen
         for victim in victims:
+            self.evicted.add(victim.index)
             self.pause(victim)
+
+    def let_return(self) -> None:
+        """Let jobs that reclaim has paused borrow again: nobody else claims their nodes, or nobody uses the claims."""
+        was_idle, self.idle = self.idle, bool(self.evicted) and not self.those(*HOLDING)
+        for p in self.those("queued"):
+            if p.index not in self.evicted:
+                continue
+            claims = [q for q in self.claiming(self.tenant(p)) if q.job.num_gpus > 0]
+            if was_idle and self.idle:
+                self.evicted.remove(p.index)
+                self.exempt.add(p.index)
+            elif not any(self.bound.nodes[q.index] & self.bound.nodes[p.index] for q in claims):
+                self.evicted.remove(p.index)
 
     def victims_for(
         self, p: Progress, available: set[Gpu], kept: list[int], gone: list[Progress]
     ) -> list[Progress] | None:
         """Return whom to pause so that a job finds a place on available GPUs and theirs; None if it finds none."""
         left, found = list(kept), list[Progress]()
-        others = [each for each in self.those("running") if each not in gone]
+        spared = self.exempt | {each.index for each in gone}
+        others = [each for each in self.those("running") if each.index not in spared]
         for victim in sorted(others, key=lambda each: -self.serial[each.index]):
             if self.place(p, self.with_those(available, found)) is not None:
                 break

@@ -5,19 +5,60 @@ tenant's quota are examined in the order of submission. Where the placement rule
 free or being freed, borrowers' running jobs are paused, the last started first, until it does; those that turn out not
 to be needed are spared, the first started first. A job may be paused as long as its tenant holds more than its quota.
 The policy starts the jobs; until then their claims keep borrowers from these GPUs (`tenants.py`).
+
+A claim is a number of GPUs. Where the free GPUs are spread, a paused job could begin again on the only node that holds
+the job for which it was paused, again and again. So it borrows nothing until an instant at which no other tenant has a
+queued job within its quota. If the cluster is idle at two successive instants, the policy does not start these jobs
+(under `strict`, those behind the first of a tenant): then the paused job may borrow, and is not paused here again.
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import EVICTED, EXEMPT, MAX_SHARE, NOBODY, PAUSING
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_on_closed
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause, pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import choose_nodes
-from gpu_cluster_gym.simulator.kernel.cluster.tenants import is_borrower, rest_of_quota
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import is_borrower, rest_of_quota, shares_a_node
+
+
+@compiled
+def is_claimed(s, jobs, but, barred):
+    """Return whether a tenant except one has a queued job within its quota, for a node that these bars leave."""
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] == 0:
+            continue
+        job = s.queue[s.queue_start[request_class]]
+        tenant = s.tenant[job]
+        if tenant == but or jobs[job].num_gpus == 0 or jobs[job].num_gpus > rest_of_quota(s, tenant):
+            continue
+        if s.binds == 0 or shares_a_node(s, jobs[job].barred, barred):
+            return True
+    return False
+
+
+@compiled
+def let_return(s, jobs):
+    """Let jobs that were paused here borrow again, if no other tenant claims GPUs that they may use, or uses any."""
+    was_idle, s.idle = s.idle, s.num_active == 0
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            job = s.queue[at]
+            if s.evicted[job] != EVICTED:
+                continue
+            if was_idle and s.idle:
+                s.evicted[job] = EXEMPT
+            elif not is_claimed(s, jobs, s.tenant[job], jobs[job].barred):
+                s.evicted[job] = 0
+            s.num_evicted -= s.evicted[job] != EVICTED
 
 
 @compiled
 def take_back(s, jobs):
     """Pause the jobs of borrowers whose GPUs other tenants' queued jobs need."""
+    if s.num_evicted > 0:
+        let_return(s, jobs)
+    else:
+        s.idle = 0
     if s.num_queued == 0 or not any_borrower(s):
         return
     note_room(s)
@@ -37,6 +78,8 @@ def take_back(s, jobs):
         job = next_claimant(s, jobs, job)
     for k in range(num_victims):
         s.marked[s.victims[k]] = 0
+        s.evicted[s.victims[k]] = EVICTED
+        s.num_evicted += 1
         pause(s, jobs, s.victims[k])
 
 
@@ -105,7 +148,11 @@ def youngest(s):
         if s.marked[job] or not may_pause(s, job) or s.width[job] == 0 or not is_alone(s, job):
             continue
         tenant = s.tenant[job]
-        if s.tenant_kept[tenant] <= s.quota[tenant] or (s.failing and is_on_closed(s, job)):
+        if (
+            s.evicted[job] == EXEMPT
+            or s.tenant_kept[tenant] <= s.quota[tenant]
+            or (s.failing and is_on_closed(s, job))
+        ):
             continue
         if found == NOBODY or s.began[job] > s.began[found]:
             found = job

@@ -9,11 +9,13 @@ Beyond it,
 
 where a tenant's claim is the number of GPUs that its queued jobs request, each of which alone fits into the rest of
 its quota, up to that rest. With constraints that is counted on the nodes that the job may use, and on those of each
-claiming job that may use some of them. `reclaim.py` takes borrowed GPUs back. docs/rules.md has the rules.
+claiming job that may use some of them. `reclaim.py` takes borrowed GPUs back, and keeps the jobs that it pauses from
+borrowing again. docs/rules.md has the rules.
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    EVICTED,
     MAX_SHARE,
     NO_BORROWING,
     NOBODY,
@@ -72,6 +74,8 @@ def not_claimed(s, jobs, but, barred):
 def may_borrow(s, jobs, job):
     """Return the most free GPUs that a job may take beyond the quota of its tenant."""
     but, barred = s.tenant[job], jobs[job].barred
+    if s.evicted[job] == EVICTED:
+        return 0
     most = not_claimed(s, jobs, but, barred)
     if s.binds == 0:
         return most
