@@ -26,6 +26,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     QUEUED,
     RESERVED,
     RESTARTING,
+    RETURNED,
     ROUNDING,
     RUNNING,
 )
@@ -192,7 +193,7 @@ def begin(s, jobs, job, gpus, cores, node):
     """
     s.last_action_instant[job] = s.instant
     if s.evicted[job] == EVICTED:
-        s.evicted[job] = 0
+        s.evicted[job] = RETURNED
         s.num_evicted -= 1
     if s.width[job] > 0:
         hold(s, job, gpus, cores)

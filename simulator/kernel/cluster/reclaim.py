@@ -8,16 +8,18 @@ The policy starts the jobs; until then their claims keep borrowers from these GP
 
 A claim is a number of GPUs. Where the free GPUs are spread, a paused job could begin again on the only node that holds
 the job for which it was paused, again and again. So it borrows nothing until an instant at which no other tenant has a
-queued job within its quota. If the cluster is idle at two successive instants, the policy does not start these jobs
-(under `strict`, those behind the first of a tenant): then the paused job may borrow, and is not paused here again.
+queued job within its quota; and once it has been paused here, it is spared until it has run for `SPARED_S`.
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.layout import EVICTED, EXEMPT, MAX_SHARE, NOBODY, PAUSING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import EVICTED, MAX_SHARE, NOBODY, PAUSING, RETURNED
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_on_closed
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause, pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import choose_nodes
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import is_borrower, rest_of_quota, shares_a_node
+
+SPARED_S = 300.0
+"""Time that a job which was paused here runs before it may be paused again, s."""
 
 
 @compiled
@@ -37,19 +39,14 @@ def is_claimed(s, jobs, but, barred):
 
 @compiled
 def let_return(s, jobs):
-    """Let jobs that were paused here borrow again, if no other tenant claims GPUs that they may use, or uses any."""
-    was_idle, s.idle = s.idle, s.num_active == 0
+    """Let jobs that were paused here borrow again, if no other tenant claims GPUs that they may use."""
     for request_class in range(s.num_classes):
         begin = s.queue_start[request_class]
         for at in range(begin, begin + s.queue_size[request_class]):
             job = s.queue[at]
-            if s.evicted[job] != EVICTED:
-                continue
-            if was_idle and s.idle:
-                s.evicted[job] = EXEMPT
-            elif not is_claimed(s, jobs, s.tenant[job], jobs[job].barred):
-                s.evicted[job] = 0
-            s.num_evicted -= s.evicted[job] != EVICTED
+            if s.evicted[job] == EVICTED and not is_claimed(s, jobs, s.tenant[job], jobs[job].barred):
+                s.evicted[job] = RETURNED
+                s.num_evicted -= 1
 
 
 @compiled
@@ -57,8 +54,6 @@ def take_back(s, jobs):
     """Pause the jobs of borrowers whose GPUs other tenants' queued jobs need."""
     if s.num_evicted > 0:
         let_return(s, jobs)
-    else:
-        s.idle = 0
     if s.num_queued == 0 or not any_borrower(s):
         return
     note_room(s)
@@ -148,11 +143,9 @@ def youngest(s):
         if s.marked[job] or not may_pause(s, job) or s.width[job] == 0 or not is_alone(s, job):
             continue
         tenant = s.tenant[job]
-        if (
-            s.evicted[job] == EXEMPT
-            or s.tenant_kept[tenant] <= s.quota[tenant]
-            or (s.failing and is_on_closed(s, job))
-        ):
+        if s.tenant_kept[tenant] <= s.quota[tenant] or (s.failing and is_on_closed(s, job)):
+            continue
+        if s.evicted[job] == RETURNED and s.clock - s.phase_began[job] < SPARED_S:
             continue
         if found == NOBODY or s.began[job] > s.began[found]:
             found = job
