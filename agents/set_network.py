@@ -205,7 +205,7 @@ def unseen(seen: Jobs) -> Tensor:
 
 
 class SamplingAgent(DrawingAgent):
-    """An agent that samples its actions, as in training, by random numbers that depend on a window's jobs alone.
+    """An agent that samples its actions, as in training, by random numbers that depend on a window's first job alone.
 
     The most likely action is another policy than the one that was trained: many pauses share the probability that
     waiting has alone, so that greedy play hardly pauses.

@@ -235,7 +235,11 @@ class DrawingAgent(CompiledPlainAgent):
         return super().run_compiled(states, jobs, histories)
 
     def _begin(self, jobs: np.ndarray) -> None:
-        self._rng = stream(zlib.crc32(jobs["submit_s"].tobytes()), "actions")
+        self._rng = stream(zlib.crc32(self._seeds(jobs).tobytes()), "actions")
+
+    def _seeds(self, jobs: np.ndarray) -> np.ndarray:
+        """Return the numbers on which the random ones depend: of the first job, since no policy knows of later ones."""
+        return np.array([jobs[name][0] for name in ("submit_s", "num_gpus", "profiled_duration_s")], float)
 
 
 class ExplainsMoves(Protocol):

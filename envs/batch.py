@@ -54,6 +54,8 @@ class Batch(ABC):
     elapsed_s: float64 (N,), simulated time of the last step.
     agrees: bool (N,), whether the last action was the reference policy's own choice.
     num_illegal: int64 (N,), illegal actions replaced in this episode.
+    executed: int64 (N,), the last action of each environment, or what replaced it; -1 before the first one of an
+      episode, and for continuous actions.
     terminated, truncated, over: bool (N,), whether and how the episode has ended; over is either.
     """
 
@@ -99,6 +101,7 @@ class Batch(ABC):
         self.agrees = np.zeros(count, bool)
         self.terminated, self.truncated, self.over = (np.zeros(count, bool) for _ in range(3))
         self.num_illegal, self._has_warned = np.zeros(count, np.int64), False
+        self.executed = np.full(count, -1)
         self._is_steady, self._counted_ended = np.zeros(count, bool), np.zeros(count, bool)
         self._seen_done = np.zeros(count, np.int64)
         self._slowdown = np.zeros(count)  # so far, in this episode
@@ -120,6 +123,7 @@ class Batch(ABC):
         prepared = self.windows[window]
         self.window[e] = window
         self.elapsed_s[e], self.agrees[e], self.num_illegal[e], self._slowdown[e] = 0.0, False, 0, 0.0
+        self.executed[e] = -1
         self.terminated[e] = self.truncated[e] = self.over[e] = False
         finish = prepared.reference_finish_s
         self.finish[e, : len(finish)], self.finish[e, len(finish) :] = finish, 0.0
@@ -187,6 +191,7 @@ class Batch(ABC):
             raise ValueError(f"actions of type {actions.dtype}: expected integers")
         chosen, masks = actions.astype(np.int64), self.masks()
         if self.count == 1 and 0 <= chosen[0] < masks.shape[1] and masks[0, chosen[0]]:
+            self.executed[0] = chosen[0]
             return chosen  # the common case of a single environment, without the array operations below
         inside = (chosen >= 0) & (chosen < masks.shape[1])
         wrong = ~inside | (masks[np.arange(self.count), np.where(inside, chosen, 0)] == 0)
@@ -201,7 +206,9 @@ class Batch(ABC):
                 warnings.warn(why_illegal(int(chosen[e]), masks.shape[1], forgiven=True), stacklevel=3)
             self.num_illegal += wrong
         wrong |= self.over
-        return np.where(wrong, replaced(chosen, masks, self.illegal, self.last_resort), chosen)
+        legal: np.ndarray = np.where(wrong, replaced(chosen, masks, self.illegal, self.last_resort), chosen)
+        self.executed[~self.over] = legal[~self.over]
+        return legal
 
     @abstractmethod
     def _begin(self, e: int, prepared: PreparedWindow) -> None:
@@ -284,6 +291,7 @@ class Batch(ABC):
             "action_mask": self.masks(),
             "agrees": self.agrees,
             "elapsed": self.elapsed_s,
+            "executed": self.executed,
             "illegal": self.num_illegal,
             "scale": self.scale,
             "split": self._splits,

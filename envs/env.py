@@ -551,6 +551,8 @@ class GPUClusterEnv(ClusterEnv):
     - `action_mask`: int8 (n,), 1 where legal; all 1 for continuous actions.
     - `agrees`: bool, whether the action was the reference policy's own choice; False at a reset.
     - `elapsed`: float64, s, simulated time of the step; 0 at a reset.
+    - `executed`: int64, the action that was executed: the given one, or the legal one that replaced it; -1 at a reset
+      and for continuous actions. A replay buffer should store it instead of the given one.
     - `illegal`: int64, illegal actions replaced in this episode.
     - `scale`: float64, job-seconds per unit of reward.
     - `split`: str, and `window`: int64, split and number of the window.

@@ -18,6 +18,11 @@ class RandomLegal(DrawingAgent):
         """Take the default keywords of the environment."""
         super().__init__(self._choose)
 
+    def _seeds(self, jobs: np.ndarray) -> np.ndarray:
+        """Return all submission times: uniform draws give nothing away."""
+        submit_s: np.ndarray = jobs["submit_s"]
+        return submit_s
+
     def _choose(self, observation: object, legal: np.ndarray) -> int:
         numbers = np.flatnonzero(legal)
         return int(numbers[int(len(numbers) * self._rng.random())])

@@ -139,7 +139,8 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
 
     def info(self) -> Info:
         """Return the current information, as new arrays."""
-        info, present = self.batch.info(), np.ones((8, self.num_envs), bool)
+        info = self.batch.info()
+        present = np.ones((len(info), self.num_envs), bool)
         return info | {f"_{name}": present[k] for k, name in enumerate(info)}
 
     def action_masks(self) -> np.ndarray:

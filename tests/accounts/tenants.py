@@ -51,6 +51,18 @@ class TenantSimulation(Simulation):
         self.started_at: dict[int, float] = {}
         self.serial: dict[int, int] = {}  # of the last start of each job
         self.starts = 0
+        self.evicted: set[int] = set()  # paused by reclaim, and may not borrow yet
+        self.reclaimed: set[int] = set()  # ever paused by it
+        self.idle = False  # whether the last instant left jobs queued and none active
+
+    def next_instant(self) -> float:
+        """Return the time of the next event: if there is none, the present once more where claims now are void."""
+        was_idle = self.idle
+        borrows = self.quotas.borrowing != "none"
+        self.idle = borrows and bool(self.those("queued")) and not self.those(*HOLDING)
+        ticks = self.rules.estimates and self.rules.tick_s > 0
+        once_more = self.idle and not was_idle and not self.those("absent") and not ticks
+        return self.now if once_more else super().next_instant()
 
     # What tenants hold and claim.
 
@@ -84,8 +96,15 @@ class TenantSimulation(Simulation):
         return sum(min(gpus, self.rest(other)) for other, gpus in enumerate(claimed))
 
     def may_borrow(self, p: Progress) -> bool:
-        """Return whether enough free GPUs are unclaimed on the nodes of a job, and on those of each claim on these."""
+        """Return whether enough free GPUs are unclaimed on the nodes of a job, and on those of each claim on these.
+
+        A job that reclaim has paused may not.
+        """
         own = self.bound.nodes[p.index]
+        if self.idle:  # claims are void
+            return sum(node in own for node, _ in self.free()) >= p.job.num_gpus
+        if p.index in self.evicted:
+            return False
         claims = {self.bound.nodes[q.index] for q in self.claiming(self.tenant(p))}
         for nodes in {own, *(nodes for nodes in claims if nodes & own)}:
             free = sum(node in nodes for node, _ in self.free())
@@ -117,6 +136,7 @@ class TenantSimulation(Simulation):
         self.started_at[p.index] = self.now
         self.starts += 1
         self.serial[p.index] = self.starts
+        self.evicted.discard(p.index)
         super().start(p, gpus)
 
     def was_paused_now(self, p: Progress) -> bool:
@@ -145,6 +165,7 @@ class TenantSimulation(Simulation):
     def walk(self) -> None:
         """Carry out one scheduling pass."""
         if self.quotas.borrowing == "reclaim":
+            self.let_return()
             self.reclaim()
         if self.rules.preempt:
             self.walk_preempting()
@@ -215,7 +236,7 @@ class TenantSimulation(Simulation):
                 has_quota = not binds or held_then + head.job.num_gpus + p.job.num_gpus <= quota
                 spare = has_quota and self.place(head, free_then - gpus) is not None
                 return spare or self.now + self.estimate(p) <= shadow
-        raise AssertionError("the head does not fit the empty cluster")
+        return True  # others claim what the head would borrow
 
     # Preemption, by each tenant among its own jobs.
 
@@ -302,14 +323,27 @@ class TenantSimulation(Simulation):
             assert chosen is not None
             available = available - chosen
         for victim in victims:
+            self.evicted.add(victim.index)
+            self.reclaimed.add(victim.index)
             self.pause(victim)
+
+    def let_return(self) -> None:
+        """Let jobs that reclaim has paused borrow again if no other tenant claims any of their nodes."""
+        for p in self.those("queued"):
+            claims = [q for q in self.claiming(self.tenant(p)) if q.job.num_gpus > 0]
+            if not any(self.bound.nodes[q.index] & self.bound.nodes[p.index] for q in claims):
+                self.evicted.discard(p.index)
+
+    def is_spared(self, p: Progress) -> bool:
+        """Return whether reclaim, which has paused a job before, spares it: it has run for less than five minutes."""
+        return p.index in self.reclaimed and self.now - p.since < 300
 
     def victims_for(
         self, p: Progress, available: set[Gpu], kept: list[int], gone: list[Progress]
     ) -> list[Progress] | None:
         """Return whom to pause so that a job finds a place on available GPUs and theirs; None if it finds none."""
         left, found = list(kept), list[Progress]()
-        others = [each for each in self.those("running") if each not in gone]
+        others = [each for each in self.those("running") if each not in gone and not self.is_spared(each)]
         for victim in sorted(others, key=lambda each: -self.serial[each.index]):
             if self.place(p, self.with_those(available, found)) is not None:
                 break

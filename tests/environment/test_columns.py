@@ -22,7 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "steer": {"action": "steer", "privileged": True},
 }
 VECTORS = {"slots": KINDS["slots"], "moves": KINDS["moves"], "steer": KINDS["steer"]}
-INFO = {"action_mask", "agrees", "elapsed", "illegal", "scale", "split", "unseen", "window"}
+INFO = {"action_mask", "agrees", "elapsed", "executed", "illegal", "scale", "split", "unseen", "window"}
 
 
 def made(folder: Path, **keywords: Any) -> Any:

@@ -56,6 +56,7 @@ TYPES = {
     "action_mask": "i",
     "agrees": "b",
     "elapsed": "f",
+    "executed": "i",
     "illegal": "i",
     "scale": "f",
     "split": "U",
@@ -287,7 +288,9 @@ def test_an_illegal_action_may_be_forgiven(kinds: dict[str, str], how: str, tmp_
     forgiving, plain = (tiny.make(chosen, illegal=illegal, **kinds) for illegal in (how, "raise"))
     pauses = plain.batch.actions.pausing
     for _ in range(2):
-        assert forgiving.reset(seed=0)[1]["illegal"] == 0
+        begun = forgiving.reset(seed=0)[1]
+        assert begun["illegal"] == 0
+        assert begun["executed"] == -1
         assert plain.reset(seed=0)[1]["illegal"] == 0
         for count in range(1, 30):
             mask = plain.action_masks()
@@ -297,9 +300,11 @@ def test_an_illegal_action_may_be_forgiven(kinds: dict[str, str], how: str, tmp_
             )
             order = [(wrong * (how == "next_legal") + k) % size for k in range(size)]
             gentle = [a for a in order if mask[a] and not pauses.start <= a < pauses.stop]
-            found, wanted = forgiving.step(wrong), plain.step((gentle or [a for a in order if mask[a]])[0])
+            legal = (gentle or [a for a in order if mask[a]])[0]
+            found, wanted = forgiving.step(wrong), plain.step(legal)
             assert tiny.bits(found[:4]) == tiny.bits(wanted[:4])
             assert found[4]["illegal"] == count
+            assert found[4]["executed"] == wanted[4]["executed"] == legal
     with pytest.raises(ValueError, match="illegal 'no': expected one of next_legal, first_legal, raise"):
         tiny.make(chosen, illegal="no")
 

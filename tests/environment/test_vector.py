@@ -232,6 +232,7 @@ def test_the_first_legal_action_takes_the_place_of_an_illegal_one(scenario: dict
         alike, paid, *_ = plain.step(first)
         assert tiny.bits((seen, rewards)) == tiny.bits((alike, paid))
         assert info["illegal"].tolist() == [0, counted, 0]
+        assert info["executed"].tolist() == first.tolist()
 
 
 def test_returned_observations_do_not_change_later(scenario: dict[str, Any]) -> None:

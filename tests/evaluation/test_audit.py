@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks import trust_knowledge
 from gpu_cluster_gym import baselines, traces
+from gpu_cluster_gym.agents import load_policy
+from gpu_cluster_gym.agents.pretrained import SHIPPED
 from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation.audit import (
     OF_QUEUED,
@@ -39,6 +41,15 @@ def test_no_honest_policy_or_agent_is_accused() -> None:
     assert len(results) > len(trust_knowledge.honest()) + len(trust_knowledge.AGENTS)
     assert [str(each) for each in results if each.wrong] == []
     assert [str(each) for each in slow if each.leaks or each.pairs < PAIRS] == []
+
+
+def test_the_random_numbers_of_an_agent_depend_on_no_later_job() -> None:
+    """The shipped agent of the action `plain` samples; it did so by all submissions of the window."""
+    found = Audited("plain")
+    for seed in range(8, 14):
+        try_table(found, partial(load_policy, SHIPPED / "plain"), seed, 3)
+    assert found.pairs >= 12
+    assert found.leaks == []
 
 
 # Planted leaks: policies that start the first queued job that fits by an order that nobody can know.

@@ -158,11 +158,11 @@ def played(action: np.ndarray) -> Any:
 def test_scores_are_those_of_the_environment(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     module = example("one_file", chosen, monkeypatch)
     env: Any = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", **module.WINDOWS, **module.CHOICES).unwrapped
-    network = module.Network(*env.observation_space.shape, int(env.action_space.n))
-    monkeypatch.setattr(module, "trained", lambda: network)
+    network = module.Network(env.observation_space).actor
+    monkeypatch.setattr(module, "network", lambda: network)
     (seen, _), over = env.reset(options={"window": 0}), False
     while not over:
-        seen, _, over, _, _ = env.step(module.predict(seen, env.action_masks()))
+        seen, _, over, _, _ = env.step(module.sample(network, seen, env.action_masks()))
     load = full_trace(Scenario(**chosen))
     assert load.results(run(module.policy, load.episode())).equals(env.results())
 

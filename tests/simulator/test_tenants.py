@@ -110,6 +110,17 @@ def test_the_youngest_borrower_is_paused_and_pays(simulate: Simulate) -> None:
 
 
 @either
+def test_a_job_paused_by_reclaim_does_not_take_the_place_back(simulate: Simulate) -> None:
+    """B fits only where A runs. Eight GPUs minus the four of its claim would let A, the first in order, begin again.
+
+    node 0      A 0-10, pauses 10-15   B 15-35   A 35-75
+    nodes 1, 2
+    """
+    jobs = [job(0, 4, 50, pause_s=5.0), job(10, 4, 20)]
+    assert finishes(simulate(jobs, nodes(4, 2, 2), FIFO, Quotas((0, 1), (2, 6), "reclaim"))) == [75, 35]
+
+
+@either
 def test_reclaim_spares_whom_it_does_not_need(simulate: Simulate) -> None:
     """D needs a node. C, then B, are paused until it has one: C, on the other node, is spared.
 

@@ -17,6 +17,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     GROWING,
     HELD,
     LOADING,
+    NO_BORROWING,
     PAUSING,
     RECLAIM,
     RESTARTING,
@@ -176,8 +177,11 @@ def advance(s, jobs):
         tick = next_tick(s)
         s.ticks += tick < min(time, s.next_closing) and time < np.inf
         time = min(time, tick)
+    was_idle, s.idle = s.idle, s.borrowing != NO_BORROWING and s.num_active == 0 and s.num_queued > 0
     if time == np.inf:
-        return False
+        if was_idle or not s.idle:
+            return False
+        time = s.clock  # once more, since claims are void now
     # A node that closes does not count as pending (checked above), but closes on time.
     time = min(time, s.next_closing)
     # Integral of the number of jobs present: the undiscounted cost of rewards.

@@ -11,6 +11,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     ANYONE,
     CHARGED,
     CLOSED,
+    EVICTED,
     FAILING,
     GROWER,
     GROWING,
@@ -25,6 +26,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     QUEUED,
     RESERVED,
     RESTARTING,
+    RETURNED,
     ROUNDING,
     RUNNING,
 )
@@ -190,6 +192,9 @@ def begin(s, jobs, job, gpus, cores, node):
     Its shape has been set.
     """
     s.last_action_instant[job] = s.instant
+    if s.evicted[job] == EVICTED:
+        s.evicted[job] = RETURNED
+        s.num_evicted -= 1
     if s.width[job] > 0:
         hold(s, job, gpus, cores)
     else:

@@ -257,6 +257,9 @@ TENANTS: Group = (
     ("borrowing", "i8"),  # NO_BORROWING, IDLE or RECLAIM
     ("tenant", "i4", ("jobs",)),  # tenant of each job
     ("class_tenant", "i4", ("jobs",)),  # tenant of each request class
+    ("evicted", "i1", ("jobs",)),  # EVICTED or RETURNED once reclaim has paused it; see `reclaim.py`
+    ("num_evicted", "i8"),  # jobs that are EVICTED
+    ("idle", "i8"),  # 1 if the last instant left jobs queued and none active: claims are void then
     ("quota", "i4", (MAX_TENANTS,)),  # guaranteed GPUs
     ("tenant_gpus", "i4", (MAX_TENANTS,)),  # GPUs that its jobs hold, or that are free and reserved for them
     # scratch of a pass
@@ -331,6 +334,9 @@ PLACEMENTS = ("first_fit", "best_fit", "spread", "pooled")
 
 GREEDY, STRICT, EASY = range(3)
 DISCIPLINES = ("greedy", "strict", "easy")
+
+# After a pause by reclaim: a job may not borrow; it may, and reclaim spares it for a while.
+EVICTED, RETURNED = 1, 2
 
 # What a tenant may do with GPUs beyond its quota: nothing; take idle ones; take them until others need them.
 NO_BORROWING, IDLE, RECLAIM = range(3)

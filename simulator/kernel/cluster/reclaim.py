@@ -5,19 +5,55 @@ tenant's quota are examined in the order of submission. Where the placement rule
 free or being freed, borrowers' running jobs are paused, the last started first, until it does; those that turn out not
 to be needed are spared, the first started first. A job may be paused as long as its tenant holds more than its quota.
 The policy starts the jobs; until then their claims keep borrowers from these GPUs (`tenants.py`).
+
+A claim is a number of GPUs. Where the free GPUs are spread, a paused job could begin again on the only node that holds
+the job for which it was paused, again and again. So it borrows nothing until an instant at which no other tenant has a
+queued job within its quota; and once it has been paused here, it is spared until it has run for `SPARED_S`.
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NOBODY, PAUSING
+from gpu_cluster_gym.simulator.kernel.cluster.layout import EVICTED, MAX_SHARE, NOBODY, PAUSING, RETURNED
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_on_closed
 from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause, pause
 from gpu_cluster_gym.simulator.kernel.cluster.placement import choose_nodes
-from gpu_cluster_gym.simulator.kernel.cluster.tenants import is_borrower, rest_of_quota
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import is_borrower, rest_of_quota, shares_a_node
+
+SPARED_S = 300.0
+"""Time that a job which was paused here runs before it may be paused again, s."""
+
+
+@compiled
+def is_claimed(s, jobs, but, barred):
+    """Return whether a tenant except one has a queued job within its quota, for a node that these bars leave."""
+    for request_class in range(s.num_classes):
+        if s.queue_size[request_class] == 0:
+            continue
+        job = s.queue[s.queue_start[request_class]]
+        tenant = s.tenant[job]
+        if tenant == but or jobs[job].num_gpus == 0 or jobs[job].num_gpus > rest_of_quota(s, tenant):
+            continue
+        if s.binds == 0 or shares_a_node(s, jobs[job].barred, barred):
+            return True
+    return False
+
+
+@compiled
+def let_return(s, jobs):
+    """Let jobs that were paused here borrow again, if no other tenant claims GPUs that they may use."""
+    for request_class in range(s.num_classes):
+        begin = s.queue_start[request_class]
+        for at in range(begin, begin + s.queue_size[request_class]):
+            job = s.queue[at]
+            if s.evicted[job] == EVICTED and not is_claimed(s, jobs, s.tenant[job], jobs[job].barred):
+                s.evicted[job] = RETURNED
+                s.num_evicted -= 1
 
 
 @compiled
 def take_back(s, jobs):
     """Pause the jobs of borrowers whose GPUs other tenants' queued jobs need."""
+    if s.num_evicted > 0:
+        let_return(s, jobs)
     if s.num_queued == 0 or not any_borrower(s):
         return
     note_room(s)
@@ -37,6 +73,8 @@ def take_back(s, jobs):
         job = next_claimant(s, jobs, job)
     for k in range(num_victims):
         s.marked[s.victims[k]] = 0
+        s.evicted[s.victims[k]] = EVICTED
+        s.num_evicted += 1
         pause(s, jobs, s.victims[k])
 
 
@@ -106,6 +144,8 @@ def youngest(s):
             continue
         tenant = s.tenant[job]
         if s.tenant_kept[tenant] <= s.quota[tenant] or (s.failing and is_on_closed(s, job)):
+            continue
+        if s.evicted[job] == RETURNED and s.clock - s.phase_began[job] < SPARED_S:
             continue
         if found == NOBODY or s.began[job] > s.began[found]:
             found = job

@@ -9,11 +9,13 @@ Beyond it,
 
 where a tenant's claim is the number of GPUs that its queued jobs request, each of which alone fits into the rest of
 its quota, up to that rest. With constraints that is counted on the nodes that the job may use, and on those of each
-claiming job that may use some of them. `reclaim.py` takes borrowed GPUs back. docs/rules.md has the rules.
+claiming job that may use some of them. `reclaim.py` takes borrowed GPUs back, and keeps the jobs that it pauses from
+borrowing again. docs/rules.md has the rules.
 """
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import (
+    EVICTED,
     MAX_SHARE,
     NO_BORROWING,
     NOBODY,
@@ -57,6 +59,12 @@ def shares_a_node(s, barred, other):
 
 
 @compiled
+def are_void(s):
+    """Return whether claims bar nobody: the policy has left the cluster idle, rather than start one of these jobs."""
+    return s.idle == 1
+
+
+@compiled
 def not_claimed(s, jobs, but, barred):
     """Return the free GPUs on the nodes that these bars leave, minus what tenants except one claim of these nodes."""
     free = s.num_free
@@ -65,13 +73,15 @@ def not_claimed(s, jobs, but, barred):
         for node in range(s.num_nodes):
             if (barred >> s.node_group[node]) & 1 == 0:
                 free += s.free[node]
-    return free - sum_of_claims(s, jobs, but, barred)
+    return free if are_void(s) else free - sum_of_claims(s, jobs, but, barred)
 
 
 @compiled
 def may_borrow(s, jobs, job):
     """Return the most free GPUs that a job may take beyond the quota of its tenant."""
     but, barred = s.tenant[job], jobs[job].barred
+    if s.evicted[job] == EVICTED and not are_void(s):
+        return 0
     most = not_claimed(s, jobs, but, barred)
     if s.binds == 0:
         return most

@@ -139,7 +139,8 @@ def ticks_change_nothing(s, acted):
     have changed nothing.
     """
     # A tenant takes GPUs back at any instant. A job that a claim kept back may start as soon as the claim is met.
-    if s.borrowing == RECLAIM or (s.borrowing == IDLE and acted > 0):
+    # Claims are void at the tick after a pass that leaves the cluster idle.
+    if s.borrowing == RECLAIM or (s.borrowing == IDLE and (acted > 0 or s.num_active == 0)):
         return False
     if s.preempt == NEVER:
         return s.discipline != EASY
