@@ -220,11 +220,18 @@ class TenantSimulation(Simulation):
                 return True
         return False
 
+    def projected_end(self, p: Progress) -> float:
+        """Return when a job frees its GPUs by its estimate: what is left of it counts from when the job runs."""
+        if p.phase == "pausing":
+            return p.end
+        begins = p.since if p.phase == "running" else p.end
+        return begins + self.estimate(p) - p.attained
+
     def does_not_delay(self, head: Progress, p: Progress, gpus: set[Gpu]) -> bool:
         """Return whether `p` on `gpus` ends by the head's shadow time, or leaves it GPUs and quota then."""
         tenant = self.tenant(head)
         binds, quota = self.quotas.borrowing == "none", self.quotas.gpus[tenant]
-        ends = {r.index: max(self.now, r.since + self.estimate(r)) for r in self.those("running")}
+        ends = {r.index: max(self.now, self.projected_end(r)) for r in self.those(*HOLDING)}
         for shadow in sorted(set(ends.values())):
             gone = [self.all[i] for i, end in ends.items() if end <= shadow]
             free_then = self.free().union(*(r.gpus for r in gone))
@@ -276,12 +283,16 @@ class TenantSimulation(Simulation):
         count = self.held(tenant, "loading") + sum(len(p.gpus) for p in fresh)
         old = [p for p in self.of(tenant, "running") if p not in fresh]
         refused, strict = False, self.rules.discipline == "strict"
+        classes = set[tuple[object, ...]]()  # of refused jobs: equal ones are refused with them
         for p in self.in_order(old + self.of(tenant, "queued")):
             if p.phase == "running":
                 within = self.quotas.borrowing != "none" or count + p.job.num_gpus <= limit
                 gpus = p.gpus if within and not p.gpus & granted else None
                 to_pause += [p] if gpus is None else []
             elif self.was_paused_now(p) or count + p.job.num_gpus > limit or (refused and strict):
+                gpus = None
+                classes.add(self.request_class(p))
+            elif self.request_class(p) in classes:
                 gpus = None
             else:
                 free, pausing = self.free(), self.gpus_of("pausing")
@@ -290,6 +301,7 @@ class TenantSimulation(Simulation):
                 gpus = gpus or self.place(p, (free | pausing) - granted)
                 gpus = gpus or self.place(p, (free | pausing | own) - granted)
                 to_start += [(p, gpus)] if gpus is not None else []
+                classes |= {self.request_class(p)} if gpus is None else set()
             refused = refused or gpus is None
             count += len(gpus or ())
             granted = granted | (gpus or set())

@@ -204,6 +204,23 @@ def test_easy_reserves_the_quota_for_the_head(simulate: Simulate) -> None:
 
 
 @either
+def test_easy_counts_what_is_left_of_a_paused_job(simulate: Simulate) -> None:
+    """A resumes at 60 and has 90 s left, so that C may start at 150: D ends before, and starts at once.
+
+    gpu 0-1  A 0-10  B 10-60  A 60-150  C 150-160
+    gpu 2    A 0-10           A 60-150  C 150-160
+    gpu 3                     D 80-140  C 150-160
+    """
+    jobs = [job(0, 3, 100), job(10, 2, 50), job(70, 4, 10), job(80, 1, 60)]
+    assert finishes(simulate(jobs, nodes(4), EASY, Quotas((0, 1, 0, 0), (2, 2), "reclaim"))) == [
+        150,
+        60,
+        160,
+        140,
+    ]
+
+
+@either
 @pytest.mark.parametrize("rules", [STRICT, EASY], ids=lambda rules: rules.discipline)
 def test_a_blocked_head_holds_back_its_own_tenant_only(simulate: Simulate, rules: Rules) -> None:
     """B waits for A, of its tenant; C, of the other, starts at once."""

@@ -10,21 +10,31 @@ import numpy as np
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster import queues
 from gpu_cluster_gym.simulator.kernel.cluster.actions import start, start_placed
-from gpu_cluster_gym.simulator.kernel.cluster.layout import MAX_SHARE, NO_BORROWING, NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.layout import LOADING, MAX_SHARE, NO_BORROWING, NOBODY, PAUSING
 from gpu_cluster_gym.simulator.kernel.cluster.placement import choose_nodes, place
 from gpu_cluster_gym.simulator.kernel.cluster.queues import estimate_now, first_open, open_all
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import (
     close_tenant,
     first_head,
     is_of_pass,
+    may_begin,
     open_tenant,
 )
 
 
 @compiled
 def projected_end(s, jobs, job):
-    """Return when a running job ends by its estimate, counted from its first start; now if that has passed."""
-    return max(s.clock, s.start_s[job] + estimate_now(s, jobs, job))
+    """Return when an active job frees its GPUs by its estimate, counted from its start; now if that has passed.
+
+    Of a job that has been paused, what is left of the estimate is counted from the time at which it runs again; one
+    that is pausing frees them when the pause ends.
+    """
+    if s.phase[job] == PAUSING:
+        return s.event_at[job]
+    if s.preemptions[job] == 0:
+        return max(s.clock, s.start_s[job] + estimate_now(s, jobs, job))
+    resumes = s.phase_began[job] + (s.loading_s[job] if s.phase[job] == LOADING else 0.0)
+    return max(s.clock, resumes + estimate_now(s, jobs, job) - s.checkpointed_s[job])
 
 
 @compiled
@@ -105,9 +115,20 @@ def something_fits(s, jobs):
     for request_class in range(s.num_classes):
         if s.queue_size[request_class] == 0 or not is_of_pass(s, request_class):
             continue
-        if place(s, jobs, s.queue[s.queue_start[request_class]]):
+        if first_placed(s, jobs, request_class) != NOBODY:
             return True
     return False
+
+
+@compiled
+def first_placed(s, jobs, request_class):
+    """Place the first job of a class that may begin, and return it; NOBODY if it does not fit, as then does none."""
+    begin = s.queue_start[request_class]
+    for at in range(begin, begin + s.queue_size[request_class]):
+        job = s.queue[at]
+        if may_begin(s, jobs, job):
+            return job if place(s, jobs, job) else NOBODY
+    return NOBODY
 
 
 @compiled
@@ -117,11 +138,16 @@ def first_harmless(s, jobs, head, shadow):
     for request_class in range(s.num_classes):
         size = s.queue_size[request_class]
         begin = s.queue_start[request_class]
-        if size == 0 or not is_of_pass(s, request_class) or not place(s, jobs, s.queue[begin]):
+        if size == 0 or not is_of_pass(s, request_class):
             continue
-        spare = leaves_room_for(s, jobs, head, s.queue[begin])
+        first = first_placed(s, jobs, request_class)
+        if first == NOBODY:
+            continue
+        spare = leaves_room_for(s, jobs, head, first)
         for at in range(begin, begin + size):
             job = s.queue[at]
+            if not may_begin(s, jobs, job):
+                continue
             # EASY's two conditions: the job ends by the shadow time, or it leaves the head enough resources
             # then.
             harmless = spare or s.clock + estimate_now(s, jobs, job) <= shadow
