@@ -43,10 +43,10 @@ NEEDS = {
 MAX_LINES = {
     "one_file": 115,
     "sb3_steer": 105,
-    "slots": 180,
+    "slots": 195,
     "inspector": 130,
     "rl_scheduler": 90,
-    "sb3_dqn": 65,
+    "sb3_dqn": 75,
     "portfolio": 130,
     "offline": 120,
     "rl_tune": 95,

@@ -1,6 +1,6 @@
 """Train DQN of Stable-Baselines3, then score it next to random legal actions and heuristics.
 
-python -m docs.examples.train.sb3_dqn 100000 --seed 0
+python -m docs.examples.train.sb3_dqn 40000 --seed 0
 python evaluate.py --workload quick --policy docs.examples.train.sb3_dqn:policy
 tensorboard --logdir runs
 """
@@ -10,9 +10,16 @@ from typing import Any
 
 import torch
 from stable_baselines3 import DQN
-from stable_baselines3.common.buffers import NStepReplayBuffer
 
-from docs.examples.train.slots import JctCurve, SlotAdvantages, SlotValues, command, keywords, training_envs
+from docs.examples.train.slots import (
+    ExecutedActions,
+    JctCurve,
+    SlotAdvantages,
+    SlotValues,
+    command,
+    keywords,
+    training_envs,
+)
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
 WINDOWS: dict[str, Any] = {"workload": "quick"}
@@ -32,9 +39,9 @@ def train(steps: int, seed: int = 0) -> None:
         "learning_rate": 1e-3,
         "batch_size": 128,
         "train_freq": 1,
-        "gradient_steps": 2,
-        "replay_buffer_class": NStepReplayBuffer,
-        "replay_buffer_kwargs": {"n_steps": 5, "gamma": 0.99},
+        "gradient_steps": 1,
+        "replay_buffer_class": ExecutedActions,
+        "replay_buffer_kwargs": {"n_steps": 3, "gamma": 0.9},
         "target_update_interval": 500,
     }
     exploration: dict[str, Any] = {

@@ -11,7 +11,9 @@ from typing import Any
 from zlib import crc32
 
 import gymnasium
+import numpy as np
 import torch
+from stable_baselines3.common.buffers import NStepReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
@@ -148,6 +150,17 @@ class SlotAdvantages(SlotScores):
         begin = prod(self.shapes["queue"])
         level: Tensor = self.level(seen[:, begin : begin + self.shapes["totals"][0]])
         return super().forward(seen) + level
+
+
+class ExecutedActions(NStepReplayBuffer):
+    """Stores the actions that were executed: otherwise illegal ones get the values of the legal ones in their place."""
+
+    def add(
+        self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]
+    ) -> None:
+        """Store a step of each environment."""
+        executed = np.array([info["executed"] for info in infos])
+        super().add(obs, next_obs, executed.reshape(action.shape), reward, done, infos)
 
 
 class SlotValues(DQNPolicy):
