@@ -13,7 +13,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.record import record
+from gpu_cluster_gym.envs.floors import RandomLegal
 from gpu_cluster_gym.evaluation.audit import audit
+from gpu_cluster_gym.evaluation.comparison import compare
+from gpu_cluster_gym.evaluation.metrics import summarise
+from gpu_cluster_gym.evaluation.runner import simulate
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Ranking
 from gpu_cluster_gym.workloads import Scenario, full_trace, named, windows
@@ -89,6 +93,24 @@ def test_an_example_learns_and_is_a_policy(
     load = full_trace(Scenario(**chosen))
     table = load.results(run(module.policy, load.episode()))
     assert table["finish_s"].notna().all()
+
+
+@pytest.mark.slow(reason="each trains for one or two minutes")
+@pytest.mark.parametrize("name", ["sb3_ppo", "maskable_ppo", "one_file"])
+@pytest.mark.usefixtures("chosen")
+def test_an_example_is_better_than_random_actions(name: str) -> None:
+    """Mean JCT on 24 test windows of `quick` is shorter than that of random legal actions, by the interval."""
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is optional")
+    module = import_module(f"docs.examples.train.{name}")
+    module.train(100_000)
+    loads = windows(named("quick"), "test", 24)
+    makers = {"agent": lambda: baselines.make(module.policy), "random": lambda: baselines.make(RandomLegal)}
+    found = {
+        each: summarise(table, gpus=loads[0].cluster.num_gpus)
+        for each, table in simulate(makers, loads).items()
+    }
+    assert compare(found["agent"], found["random"], number="mean_jct_s").high < 1.0
 
 
 def curves(folder: Path) -> list[str]:
