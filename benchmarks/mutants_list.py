@@ -237,8 +237,8 @@ MUTANTS = (
         ("EASY reserves no quota", "    return not binds or s.pass_gpus", "    return True or s.pass_gpus"),
         (
             "EASY starts in other queues",
-            "if size == 0 or not is_of_pass(s, request_class) or",
-            "if size == 0 or",
+            "if size == 0 or not is_of_pass(s, request_class):",
+            "if size == 0:",
         ),
     ),
     *in_file(

@@ -123,7 +123,7 @@ def recorded(workload: "Workload") -> pd.DataFrame:
 def candidates(workload: "Workload", simulated: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the results of the schedulers that the log may come from; those without results are simulated.
 
-    One under which jobs never end, as `fifo_strict` where two tenants claim GPUs that the other waits for, has none.
+    One under which jobs never end has none.
     """
     makers = {
         name: partial(baselines.make, baselines.load(name)) for name in CANDIDATES if name not in simulated

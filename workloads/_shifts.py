@@ -111,9 +111,7 @@ KINDS = {
     "bunches": Kind("arrivals in bunches of {:g}", _bunches),
     "run_times": Kind("run and interarrival times x {:g}", _run_times),
     "pauses": Kind("pause and load times x {:g}", _pauses, applies=_has_part("preemption")),
-    "estimates": Kind(
-        "estimates with an additional log error of {:g}", _estimates, applies=_has_part("estimates")
-    ),
+    "estimates": Kind("log error of estimates + {:g}", _estimates, applies=_has_part("estimates")),
     "true_run_times": Kind(
         "true run times instead of estimates", fields=_true_run_times, applies=_has_part("estimates")
     ),

@@ -59,7 +59,7 @@ def test_invalid_values_are_refused_in_a_sentence(action: Any, wrong: dict[str, 
         ("steer", {"default_weights": {"price": "x"}}, "default_weights price 'x': expected a finite number"),
         ("moves", {"cores": "yes"}, "cores 'yes': expected True or False"),
         ("moves", {"queued_jobs": -1}, "queued_jobs -1: expected a whole number"),
-        ("moves", {"max_moves": 99}, "max_moves 99: expected 3 to 40"),
+        ("moves", {"max_moves": 99}, "max_moves 99: expected a whole number from 3 to 40"),
         ("plain", {"queue_slots": 2.5}, "queue_slots 2.5: expected a whole number"),
     ],
 )

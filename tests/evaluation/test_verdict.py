@@ -10,6 +10,8 @@ import pytest
 
 from gpu_cluster_gym import baselines, evaluate
 from gpu_cluster_gym.evaluation import runner, verdict
+from gpu_cluster_gym.simulator.policy import Wait
+from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Scenario, full_trace
 
 CLUSTER = "2x4"
@@ -48,6 +50,11 @@ def logged(
     return str(file)
 
 
+def never(view: View) -> Wait:
+    """Start no job."""
+    return Wait()
+
+
 def last_line(file: str, folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
     """Return the verdict that `evaluate.py` prints, as one line."""
     args = ["--trace-file", file, "--cluster", CLUSTER, "--full-trace", "--out", str(folder / "out"), *flags]
@@ -75,10 +82,8 @@ def test_a_large_effect_is_a_sentence_with_its_interval_and_the_error(
     assert text.endswith("; the simulator's own error on this log is 9.1 %.")
 
 
-def test_a_candidate_under_which_jobs_never_end_is_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each tenant's first job waits for all GPUs, which strict FIFO keeps for the other tenant's second job."""
+def test_claims_that_no_job_uses_end_no_candidate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each tenant's first job waits for all GPUs, which the other tenant's second job claims, behind its first."""
     table = jobs().assign(tenant=["a", "b"] * (JOBS // 2))
     table.loc[:1, "num_gpus"] = 8
     table.loc[:3, "submit_s"] = 0.0
@@ -86,7 +91,15 @@ def test_a_candidate_under_which_jobs_never_end_is_left_out(
     text = last_line(
         file, tmp_path, capsys, "--quotas", "a=4,b=4", "--borrowing", "idle", "--policy", "fifo", "sjf"
     )
-    assert text.startswith("of easy, fifo, fifo is nearest to the log.")
+    assert text.startswith("of fifo_strict, easy, fifo, fifo is nearest to the log.")
+
+
+def test_a_candidate_under_which_jobs_never_end_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict, "CANDIDATES", ("fifo", f"{__name__}:never"))
+    text = last_line(logged(tmp_path, "fifo"), tmp_path, capsys, "--policy", "fifo", "sjf")
+    assert text.startswith("of fifo, fifo is nearest to the log.")
 
 
 def test_an_effect_below_the_error_is_refused(tmp_path: Path) -> None:
