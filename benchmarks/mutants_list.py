@@ -240,6 +240,11 @@ MUTANTS = (
             "if size == 0 or not is_of_pass(s, request_class):",
             "if size == 0:",
         ),
+        (
+            "EASY counts paused jobs from their first start",
+            "resumes = s.phase_began[job] + (s.loading_s[job] if s.phase[job] == LOADING else 0.0)",
+            "resumes = s.start_s[job] + s.checkpointed_s[job]",
+        ),
     ),
     *in_file(
         f"{KERNEL}/cluster/placement.py",
@@ -323,6 +328,13 @@ MUTANTS = (
             "for k in range(first, end):",
         ),
         ("a claim is met twice", "    s.tenant_left[s.tenant[job]] -= jobs[job].num_gpus\n", ""),
+        (
+            "reclaimed jobs return at once",
+            "        s.evicted[s.victims[k]] = EVICTED\n",
+            "        s.evicted[s.victims[k]] = RETURNED\n",
+        ),
+        ("reclaimed jobs never return", "                s.evicted[job] = RETURNED\n", ""),
+        ("reclaimed jobs are not spared", "s.clock - s.phase_began[job] < SPARED_S", "False"),
         ("the same GPUs are taken for two", "        s.room[0, s.chosen_node[k]] -= s.chosen_gpus[k]\n", ""),
     ),
     *in_file(
