@@ -464,7 +464,7 @@ def work(args: Sequence[str]) -> None:
         seconds = [f"{name}_s" for name in ("low", "middle", "high")]
         absolute = rows.assign(**{name: rows[name] + now.now_s + snapshot.zero_s for name in seconds})
         absolute.to_csv(chosen.csv, index=False)
-        out.print(f"Starts as times of the log, s: {chosen.csv}", markup=False, highlight=False)
+        out.print(f"Starts on the clock of the log, s: {chosen.csv}", markup=False, highlight=False)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -480,7 +480,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     found.add_argument("--no-arrivals", action="store_true", help="simulate no further arrivals")
     found.add_argument("--seed", type=_count, default=0, help="random seed; default: 0")
-    found.add_argument("--csv", help="CSV file to write the starts to, as times of the log")
+    found.add_argument("--csv", help="CSV file for the forecast starts, as times on the log's clock")
     return found
 
 
