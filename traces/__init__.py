@@ -113,7 +113,7 @@ def load(
     file: a log for the trace's reader; None for jobs of its generator
     seed: seed of a generator
     jobs: number of jobs to generate, or of a file's first jobs to keep
-    columns: headings of a table that has others, such as `job_id="job id",submit_s=submit`
+    columns: headings of a table whose columns have other names, such as `job_id="job id",submit_s=submit`
     time_zone: zone of times that have none; None for UTC
     scale: arrivals per hour of a generator that is fitted to a log, relative to the log's
 

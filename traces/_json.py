@@ -61,7 +61,8 @@ class Objects:
                 continue
             key = self._value()
             if self._next() != ":":
-                raise self._error(quote(self._next()), "a colon")
+                found = self._next()
+                raise self._error(quote(found) if found else "the end of the file", "a colon after the key")
             self._place += 1
             if key == self._items:
                 yield from self._in_array()

@@ -1,4 +1,4 @@
-"""Logs on their way to a job table: options of reading, rows left out with a reason, and counts of every oddity."""
+"""Conversion of a log to a job table: options of reading, rows left out with a reason, and counts of every oddity."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 LOGGED_END = "logged_end_s"
-"""Name for `--columns` of a column with ends, from which run times follow if the file has none."""
+"""Name of a column of end times, for `--columns`; run times are computed from it if the file has none."""
 SHARES = "jobs that request a fraction of a GPU, rounded up to whole GPUs"
 ZERO = "jobs left out, no run time (cancelled or failed before they ran)"
 TOLERANCE_S = 1.0
 """Seconds by which a run time may differ from the end minus the start without being counted."""
 UNFINISHED = "jobs left out, unfinished when the log was taken"
 MAY_LACK = ("logged_start_s", "duration_s")
-"""Columns that are unknown of jobs that queue, or run."""
+"""Columns that may have no value: a queued job has neither, a running job no run time."""
 
 
 class Options(NamedTuple):
@@ -121,9 +121,10 @@ class Log:
     file: where they come from
     columns: an array or `Times` for each column
     line: line of the file that each row came from
-    notes: counts of oddities by their rule, and notes without a count (0)
+    counts: number of rows with each oddity, by the text of its note
+    notes: notes without a number
     unfinished: whether jobs that run or queue are kept, see `Options`
-    latest_s: the latest time in the log that is no submission, start or end
+    latest_s: the latest time in the log other than a submission, start or end, on the log's clock
     """
 
     file: File
@@ -151,12 +152,12 @@ class Log:
         return len(self.line)
 
     def count(self, which: Mask | int, what: str) -> None:
-        """Count an oddity under its rule."""
+        """Count an oddity. which: mask of the rows that have it, or their number. what: the text of its note."""
         if number := int(np.sum(which)):
             self.counts[what] = self.counts.get(what, 0) + number
 
     def keep(self, rows: npt.NDArray[Any]) -> None:
-        """Keep some rows, by a mask or by their numbers."""
+        """Keep some rows, given by a mask or by their numbers, in that order."""
         self.line = self.line[rows]
         self.columns = {name: cells[rows] for name, cells in self.columns.items()}
 

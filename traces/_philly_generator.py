@@ -60,7 +60,7 @@ GAP_S, GAP_SPREAD = 6.0, 0.8
 MAX_GAP_S = 60.0
 """Longest gap inside a batch, as in the statistics."""
 PROBE_TURNS = 0.25
-"""Share of probes at which its being on or off is drawn again: our choice."""
+"""Share of the probe's periods at which its state, on or off, is drawn again: our choice."""
 
 PROBE_VC = "11cb48"
 _COUNTED_FROM = 10  # minimum size of a large batch in the statistics

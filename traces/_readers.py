@@ -1,4 +1,4 @@
-"""The reader of a file: that of the format it looks like, and one sentence where it looks like another."""
+"""Choice of a file's reader by its format, detected from the content; files of unsupported formats are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOREIGN = (
     ("<!doctype html", "a web page", "the log itself: download the raw file"),
     ("version https://git-lfs", "a pointer of Git LFS", "the log itself (git lfs pull)"),
 )
-"""What a file may look like that no reader reads: a mark in its beginning, words for it, and the remedy."""
+"""Formats that no reader reads: a mark at the beginning of a file, its name, and the file to pass instead."""
 
 OTHER_FILES: tuple[tuple[set[str], str, str], ...] = (
     ({"JobID", "State"}, "sacct with commas between fields", "the output of sacct --parsable2"),
@@ -28,7 +28,7 @@ OTHER_FILES: tuple[tuple[set[str], str, str], ...] = (
     ({"sn", "gpu", "model"}, "openb's list of nodes", "its jobs, openb_pod_list*.csv"),
     ({"node_name", "gpu_model"}, "the spot trace's list of nodes", "its jobs, job_info_df.csv"),
 )
-"""Files that belong to a known log but are not read: some of their headings, words for them, and the remedy."""
+"""Files of a known log that no reader reads: some of their headings, their name, and the file to pass instead."""
 
 
 def readers() -> dict[str, Reader]:
@@ -38,9 +38,10 @@ def readers() -> dict[str, Reader]:
 
 
 def read(name: str | None, file: File, options: Options) -> pd.DataFrame:
-    """Return the job table of a log, in the format of a name, or for None in that which it looks like.
+    """Return the job table of a log.
 
-    TraceError where the file is malformed, or looks like another format than the one named.
+    name: the format; None to detect it from the beginning of the file. TraceError where the file is malformed, or looks
+    like another format than the one named.
     """
     head, known = head_of(file), readers()
     like = None if options.columns else next((each for each in known if known[each].looks_like(head)), None)

@@ -59,10 +59,10 @@ def snapshot(
 ) -> Snapshot:
     """Return the snapshot in a file: the JSON of `squeue --json`, or a log with running and queued jobs.
 
-    name: format of the log; None for that which the file looks like
+    name: format of the log; None to detect it from the beginning of the file
     columns: pairs of a column of the job table and its heading in the file
     time_zone: zone of times that have none; None for UTC
-    at: the time, as the log writes times; what the log has of later times is then hidden. None for the file's latest
+    at: the time, as the log writes times; all later events of the log are hidden. None for the file's latest time
 
     TraceError for a malformed file, and where no job runs or queues then.
     """
@@ -95,14 +95,17 @@ def finished(file: File, *, time_zone: str | None = None) -> tuple[pd.DataFrame,
         f"jobs of the history {what} left out: {gone.sum():,}" for what, gone in why.items() if gone.any()
     ]
     if not (on_gpus & ended).any():
-        raise TraceError(file, None, None, "no job on GPUs that has ended", "at least one")
+        raise TraceError(
+            file, None, None, "no job on GPUs that has ended", "at least one: pass a log of finished jobs"
+        )
     return table[on_gpus & ended].reset_index(drop=True), notes
 
 
 def cut(table: pd.DataFrame, now_s: float, file: File = "job table") -> Snapshot:
     """Return a snapshot of a job table at a time; run times and starts of later times are hidden.
 
-    table: with NaN for the start of a job that queues at its end, and for the run time of one that runs.
+    table: a job table with logged starts. At the end of the log, a queued job has NaN as start and run time,
+        a running job NaN as run time.
     TraceError where no job runs or queues then.
     """
     notes = list(table.attrs.get("notes", ()))

@@ -317,7 +317,7 @@ def read_bytes(file: str | PathLike[str], *, most: int | None = None) -> bytes:
     try:
         path = Path(file)
         if path.exists() and not path.is_file():
-            raise TraceError(file, None, None, "no regular file", "a file")
+            raise TraceError(file, None, None, "a folder or device", "a regular file")
         if path.suffix != ".gz":
             with path.open("rb") as raw:
                 data = raw.read(-1 if most is None else most)

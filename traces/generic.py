@@ -33,9 +33,10 @@ def looks_like(head: Head) -> bool:
 
 
 def read(file: File, options: Options) -> pd.DataFrame:
-    """Read the job table, columns in any order; numbers and ids unchanged, ISO times from the first submission.
+    """Read the job table, whose columns may be in any order.
 
-    Unknown columns are left out and named in the notes. TraceError with its line for the first malformed cell.
+    Numbers and ids are unchanged; ISO times become seconds from the first submission. Unknown columns are left out
+    and named in the notes. TraceError with its line for the first malformed cell.
     """
     head = _delimited.head_of(file)
     delimiter = _delimited.delimiter_of(head)
@@ -106,7 +107,7 @@ def _own_names(headings: Sequence[str], options: Options, file: File) -> dict[st
     if missing := [name for name in REQUIRED if name not in follows]:
         found = f"only {quote(', '.join(headings))}"
         pairs = ",".join(f"{name}=HEADING" for name in missing)
-        instead = f"; logged_start_s and {LOGGED_END} do for duration_s" * ("duration_s" in missing)
+        instead = f"; logged_start_s and {LOGGED_END} can replace duration_s" * ("duration_s" in missing)
         expected = f"a column named {' and one named '.join(missing)} (or --columns {pairs}{instead})"
         raise TraceError(file, 1, missing[0], found, expected)
     return own

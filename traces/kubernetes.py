@@ -1,7 +1,8 @@
 """Jobs of Kubernetes and workloads of Kueue, as `kubectl get ... -A -o json` prints them.
 
-`kubectl get workloads.kueue.x-k8s.io -A -o json` has when each workload was admitted, so it gives waits; of a plain Job
-(`kubectl get jobs -A -o json`) only the controller knows the start, before its pods are scheduled. Sources: the API
+`kubectl get workloads.kueue.x-k8s.io -A -o json` has the time at which each workload was admitted, so waits are known.
+A plain Job (`kubectl get jobs -A -o json`) has only the time at which its controller started it, before its
+pods are scheduled. Sources: the API
 references of batch/v1 and of kueue.x-k8s.io/v1beta1.
 """
 
@@ -135,7 +136,7 @@ class _Item:
         return f"{self._path}.{key}".lstrip(".")
 
     def number(self, key: str, usual: int, least: int = 0) -> int:
-        """Return a whole number within bounds."""
+        """Return a whole number, `usual` where it is absent; TraceError unless it is from `least` to 1,000,000."""
         found: int = self.get(key, int, usual)
         if not least <= found <= 1_000_000:
             raise self.error(key, quote(found), f"a whole number from {least} to 1,000,000")

@@ -26,7 +26,7 @@ def looks_like(head: Head) -> bool:
 
 
 def read(file: File, options: Options) -> pd.DataFrame:
-    """Read the pods as jobs: from being scheduled to deletion, `gpu_milli` a share where one GPU is asked for."""
+    """Read the pods as jobs that run from scheduling to deletion; a pod of one GPU may request a share, `gpu_milli`."""
     _delimited.require(_delimited.header_of(file), COLUMNS, file, reader.what)
     whole, seconds = numbers(whole=True), numbers(blank=("",))
     log = _delimited.log(

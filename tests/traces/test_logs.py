@@ -317,7 +317,7 @@ def test_all_columns_that_a_table_lacks_are_named_at_once(tmp_path: Path) -> Non
         traces.load(file=file, seed=0, columns="num_gpus=gpus")
     assert str(caught.value).endswith(
         "expected a column named submit_s and one named duration_s (or --columns "
-        "submit_s=HEADING,duration_s=HEADING; logged_start_s and logged_end_s do for duration_s)"
+        "submit_s=HEADING,duration_s=HEADING; logged_start_s and logged_end_s can replace duration_s)"
     )
 
 
