@@ -214,7 +214,10 @@ def add_snapshot(found: argparse.ArgumentParser) -> None:
         help="columns that bind jobs: gpu_type, partition, depends_on, priority (comma-separated), or all; default: "
         "none",
     )
-    found.add_argument("--partitions", help="nodes of each partition, NAME=0-3,OTHER=4-7; required by --constraints partition")
+    found.add_argument(
+        "--partitions",
+        help="nodes of each partition, NAME=0-3,OTHER=4-7; required by --constraints partition",
+    )
 
 
 def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Policy]"]:
