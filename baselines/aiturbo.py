@@ -6,11 +6,12 @@ laboratory's later prototype. Inferred: the rank of benefit runs from the larges
 step never counts, although its code does otherwise. The prototype restarts every job in every round; here only a job
 whose shape changes pays. Our choice: a step must also save more than its restart costs; while no job waits for GPUs,
 service costs nothing, so that steps are judged by time alone (otherwise jobs shrink beside idle GPUs); a predictable
-job without a step has no second vote either; a job takes CPU workers once it has waited so long that as long again on
-them would be worth a restart. The prototype's three feedback queues, cut at 30 and 180 points for its sixty jobs, have
-no effect, since it sorts the jobs in a queue by points again; `queues` orders them by arrival, as feedback queues do,
-with cuts in proportion to the jobs. It is off by default, since it helps on few workloads; points are at most twice the
-number of jobs, so the third queue stays empty (the prototype counts rounds instead of places, a bug).
+job without a possible step has no second vote either; a queued job takes CPU workers once its slowdown on them is less
+than its wait divided by the time of a restart. The prototype's three feedback queues, cut at 30 and 180 points for its
+sixty jobs, have no effect, since it sorts the jobs in a queue by points again; `queues` orders them by arrival, as
+feedback queues do, with cuts in proportion to the jobs. It is off by default, since it helps on few workloads; points
+are at most twice the number of jobs, so the third queue stays empty (the prototype counts rounds instead of places, a
+bug).
 
 Missing: a model that says from its progress whether a job is predictable; here the trace says when it is.
 
@@ -57,7 +58,7 @@ GPU_SERVICE, CORES_SERVICE = 10.0, 5.0  # of a GPU, and of a server's or CPU wor
 CUTS, CUT_JOBS = (
     (30.0, 180.0),
     60.0,
-)  # points at which the next queue begins, and the number of jobs for which they do
+)  # points at which the next queue begins, and the number of jobs to which these refer
 STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # of workers and servers
 NO_JOBS, PREDICTABLE, ALL_JOBS = range(3)  # jobs that are resized
 
@@ -127,7 +128,7 @@ def requested_iteration(jobs, job):
 
 @compiled
 def service(m, workers, servers, crowded):
-    """Return the service that a shape takes in a second; 1 while no job waits."""
+    """Return the service that a shape takes in a second, in the unit of `attained_service`; 1 while no job waits."""
     if not crowded:
         return 1.0
     return GPU_SERVICE * workers + (GPU_SERVICE if m.servers_on_gpus else CORES_SERVICE) * servers
@@ -249,7 +250,7 @@ def places_of(values):
 
 @compiled
 def attained_service(s, job):
-    """Return the service that a job has had so far."""
+    """Return the service that a job has had so far: GPU-seconds times `GPU_SERVICE`, plus core-seconds."""
     since_s = (
         s.clock - s.banked[job] if s.phase[job] == RUNNING else 0.0
     )  # since its progress was last counted

@@ -10,7 +10,7 @@ was available. Inferred:
   marginal gain per core;
 - eliminator (`throttle_one` of `simulator.kernel.cores.sharing`): where three quarters of the bandwidth of a node's
   memory are drawn, at which memory traffic takes a third longer, the CPU job that draws most is throttled, by measured
-  bandwidth alone, and not where GPUs idle because they lack cores (three quarters: our choice, on training days);
+  bandwidth alone, and not where GPUs idle because they lack cores (three quarters: our choice, by training windows);
 - arrays (`simulator.kernel.cores.sharing`): CPU jobs, and jobs of each number of GPUs, queue apart, first in, first
   out, and none blocks another. Either side has a reserve of cores, lends what it does not need, and takes it back by
   shrinking the borrower: no job is paused. Of the jobs with one GPU, two to four, and more, those come first whose

@@ -6,8 +6,9 @@ service a: the maximum over d of P(size - a <= d) / E[min(size - a, d)], among s
 each other in turns. From memory, not checked against the paper: d ends with a step.
 
 Inferred: steps are the limits of `las` and then doublings; d reaches to the end of a step or beyond all; FIFO within a
-step. Sizes are those of finished jobs, of which the first to finish are short, once there are `enough`; before that,
-the profiles of all submitted jobs. Steps that fewer than `fewest` sizes exceed come last. Rounds and victims are those
+step. Once `enough` jobs have finished, sizes are those of finished jobs; before that, since the first jobs to finish
+are short, they are the profiled sizes of all submitted jobs. Steps that fewer than `fewest` sizes exceed come last.
+Rounds and victims are those
 of `tiresias`.
 """
 
@@ -52,7 +53,10 @@ class Gittins(PriorityRounds):
 
 
 def indices(sizes: np.ndarray, fewest: int) -> np.ndarray:
-    """Return the Gittins index at the start of each step; 0 if fewer than `fewest` sizes exceed it."""
+    """Return the Gittins index at the start of each step: (steps,); 0 if fewer than `fewest` sizes exceed it.
+
+    sizes: GPU-seconds, (jobs,).
+    """
     edges, index = np.array([0.0, *STEPS, np.inf]), np.zeros(len(STEPS) + 1)
     for step, begin in enumerate(edges[:-1]):
         # remaining sizes, and each candidate d: the ends of this and all later steps, the last of them infinite

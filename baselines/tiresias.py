@@ -4,9 +4,10 @@ Claim: without knowing how long jobs run, serving those first that have received
 the mean completion time; a few queues instead of a continuous order avoid thrashing. Its simulator has three queues,
 cut at 3,250 and 7,200 GPU-s, FIFO inside, and promotes a job to the top once it has waited since its last run for
 `starve` times as long as it has run; AITurbo's code repeats this every 240 s and at arrivals. From memory, not checked
-against the paper: a promoted job's service is counted from then on; `starve` is 8. Inferred: the time that it has run
-is all of it, since a demoted job would otherwise come back too often for the cost of a pause; FIFO is by submission;
-victims are chosen as in `simulator.priority_rounds`. Left out: consolidation by the skew of a model's tensors.
+against the paper: a promoted job's service is counted from then on; `starve` is 8. Inferred: the wait is compared with
+the whole run time of a job, not with that since its promotion, which would promote jobs too often for the cost of a
+pause; FIFO is by submission; victims are chosen as in `simulator.priority_rounds`. Left out: consolidation by the skew
+of a model's tensors.
 """
 
 from dataclasses import dataclass

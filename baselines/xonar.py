@@ -52,7 +52,7 @@ SCORES: dict[int | str, Callable[[Profile, Profile], np.ndarray]] = {
     7: lambda a, b: abs(a.log_ratio + b.log_ratio),
     8: lambda a, b: abs(2 - (a.log_ratio + 0.4) - (b.log_ratio + 0.4)),
 }
-SCORES["prototype"] = SCORES[3]  # wired in its last commit
+SCORES["prototype"] = SCORES[3]  # hard-coded in its last commit
 
 
 @dataclass
