@@ -8,8 +8,7 @@ each other in turns. From memory, not checked against the paper: d ends with a s
 Inferred: steps are the limits of `las` and then doublings; d reaches to the end of a step or beyond all; FIFO within a
 step. Once `enough` jobs have finished, sizes are those of finished jobs; before that, since the first jobs to finish
 are short, they are the profiled sizes of all submitted jobs. Steps that fewer than `fewest` sizes exceed come last.
-Rounds and victims are those
-of `tiresias`.
+Rounds and victims are those of `tiresias`.
 """
 
 from dataclasses import dataclass

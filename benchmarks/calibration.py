@@ -5,8 +5,9 @@
 DIR has `speed_measurements.csv`, `colocation.csv` and, for restarts, `preemption_measurements.csv`: figures of the
 sources in `traces/data/SOURCES.md`, which are not part of the repository. The kernel simulates the measured jobs on a
 cluster: the time of an iteration alone, or the progress in a second next to another job. Job parameters are those that
-fill traces. An error is |computed / measured - 1| in percent: the mean and (the median). `constant` is the error of the
-median of a row's measurements; `stated` is the error reported where the parameters were fitted.
+fill traces. Cells have the mean and, in parentheses, the median of the error |computed / measured - 1|, in percent.
+`constant` is the error of the median of a row's measurements; `stated` is the error reported where the parameters were
+fitted.
 """
 
 import argparse

@@ -2,7 +2,8 @@
 
 Each row is measured in a process of its own: ten Philly-like jobs per GPU at a load of 0.85, from an empty cluster to
 the last job, with the physics `standard`. The second run counts, since the first compiles. Memory is the process's
-maximum, libraries included. The row `ppo` is PPO of Stable-Baselines3 on 64 environments of `philly`, a step as a job.
+maximum, libraries included. The row `ppo` is PPO of Stable-Baselines3 on 64 environments of `philly`, where a step
+counts as a job.
 """
 
 import argparse

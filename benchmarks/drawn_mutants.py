@@ -5,7 +5,7 @@ loop, a decorator or an exception. Each file has the same share of the draw, and
 Places that no test can see are left out: annotations, assertions, and the text of errors. As in `benchmarks.mutants`, a
 mutant is planted into a copy of the checkout, and seen if a test fails, does not start or does not end. Prints a line
 per mutant, the score by file and the survivors; exit code 1 if the score is below `TARGET`. Mutants in
-`benchmarks/equivalent_mutants.py`, which change nothing that matters, do not count. 100 take about ten minutes.
+`benchmarks/equivalent_mutants.py`, which change no result, do not count. 100 mutants take about ten minutes.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def drawn(seed: int, count: int, only: str = "") -> list[Mutant]:
 
 
 def is_equivalent(mutant: Mutant) -> bool:
-    """Return whether a mutant is in the list of those that change nothing that matters."""
+    """Return whether a mutant is in the list of those that change no result."""
     before, after = changed(mutant.sound, mutant.faulty)
     return any((each.file, each.sound, each.faulty) == (mutant.file, before, after) for each in EQUIVALENT)
 

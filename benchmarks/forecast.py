@@ -1,8 +1,8 @@
 """Coverage of forecasts on the later part of two logs, and the time of a decision with 10,000 queued jobs.
 
 Neither log has starts, so EASY gives them on a cluster of a size at which jobs queue; forecasts know what a scheduler
-would: the places of running jobs, one limit for all, and the run times of jobs that have ended. A forecast is
-calibrated on the times before it of which the outcome was known by then.
+would: the places of running jobs, one time limit for all jobs, and the run times of jobs that have ended. A forecast is
+calibrated on forecasts at earlier times whose outcomes were known by then.
 """
 
 import argparse

@@ -3,11 +3,11 @@
 `python -m benchmarks.from_random_weights RUN [--windows 100] [--seed 0] [--own-cluster] [--greedy]` reads the
 agents of a training run (RUN, with a folder for each of its seeds if there are several), and prints for each policy the
 agents' mean JCT and mean bounded slowdown relative to it, with paired 95 % intervals, and whether an agent is better or
-worse by them.
+worse by its interval.
 
 - `untrained`: the same network with random weights.
 - `state-blind`: the agents themselves, which judge each job by the summary of all jobs and of the cluster at another,
-  random decision of the same window. What they lose without the right one is what the state counts.
+  random decision of the same window. The difference from the agents is the value of the state.
 
 --seed: seed of the generated trace; another one than that of training gives windows that nobody has seen.
 --greedy: the agents' most likely actions instead of sampled ones.

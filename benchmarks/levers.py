@@ -1,7 +1,7 @@
-"""Levers: what each policy does, and what `union` gains by it.
+"""Levers, which are mechanisms such as preemption: those that each policy uses, and the gain of `union` by each.
 
 `python -m benchmarks.levers --write` runs every policy on training windows of `mixed`, and writes the levers that it
-pulls there into docs/results.md. `python -m benchmarks.levers --shares` varies the shares of jobs that may change width
+uses there into docs/results.md. `python -m benchmarks.levers --shares` varies the shares of jobs that may change width
 or share GPUs.
 
 `python -m benchmarks.levers [--windows 20] [--seed 0] [--processes 1]` is an ablation of `union`. On test windows of
@@ -124,7 +124,7 @@ def conclusions(outcome: Outcome) -> Iterator[str]:
 
 
 def pulled(policy: "Policy | type", loads: "Sequence[Workload]") -> set[str]:
-    """Return the levers of `PULLED` that a policy pulls in at least one of the windows."""
+    """Return the levers of `PULLED` that a policy uses in at least one of the windows."""
     found: set[str] = set()
     for load in loads:
         account = Account()

@@ -323,7 +323,7 @@ class LocalSlurm:
             time.sleep(0.2)
 
     def stop(self) -> None:
-        """End every process that carries the mark: politely, then by force."""
+        """End every process that carries the mark: by SIGTERM, then by SIGKILL."""
         for sent, patience_s in (signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S):
             until = time.monotonic() + patience_s
             for pid in marked(self.folder):

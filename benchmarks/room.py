@@ -1,4 +1,4 @@
-"""Room to learn: on each workload, what lies between agents that know nothing and the best schedule.
+"""Room to learn: the difference between agents that use no information and the best schedule, on each workload.
 
 `python -m benchmarks.room [--workload NAME ...] [--windows 12] [--seed 0 ...] [--write]` simulates, on test windows of
 each workload: the floors `random_legal` and `first_legal`; `fifo`; the best published policy, chosen on validation
@@ -14,8 +14,8 @@ take minutes in large windows, where they are left out.
 
 Luck split: do other weights suit other windows? Settings of the rule near its constants run each window under several
 draws of its run times: each job keeps its estimate and takes the error of another job of similar estimate. The best
-setting of each window is chosen on half of the draws and judged on the others, where what was luck is gone, and
-compared with the one setting that is best over all windows, chosen and judged in the same way.
+setting of each window is chosen on half of the draws and judged on the others, which excludes the luck of the choice,
+and compared with the one setting that is best over all windows, chosen and judged in the same way.
 
 `--write` keeps the results in docs/room.csv, beside those of workloads that were not simulated, and updates the table
 of docs/workloads.md.
@@ -164,7 +164,7 @@ def measured(
 
 
 def is_small(loads: Sequence[Workload]) -> bool:
-    """Return whether all windows have few jobs, so that what is slow can be simulated as well."""
+    """Return whether all windows have few jobs, so that slow policies can be simulated too."""
     return max(len(load.table) for load in loads) <= SMALL
 
 

@@ -4,12 +4,13 @@
 plays training windows by the constants of each workload, or by `union` where none were searched. At some decisions the
 moves listed are compared with the rule's own choice in simulated futures, which draw run times from their estimates and
 have no arrivals. The best of them, and another at random, are then made once in the true future of the window, after
-which the rule goes on to the end. All in job-seconds, without discount. In steady windows the true gain is that of the
-jobs that count, which are the score, and the simulated gain that of all jobs present.
+which the rule decides to the end. All gains are in job-seconds, without discount. In steady windows the true gain is
+that of the jobs that count, which are the score, and the simulated gain that of all jobs present.
 
-A winner is a best move whose simulated gain exceeds two standard errors. Samples: how many futures show its gain to be
-above 0 by two standard errors, (2 x noise / gain)^2, true or simulated. The correlation is between the simulated and
-the true gains of all moves tried: without it, simulated futures do not say what pays in the true one.
+A winner is a best move whose simulated gain exceeds two standard errors. *Samples* is the number of futures in which
+its gain would exceed two standard errors, (2 x noise / gain)^2, true or simulated. The correlation is between the
+simulated and the true gains of all moves tried: without it, simulated futures do not predict which moves gain in the
+true one.
 
 `--write` keeps the results in docs/room_moves.csv, next to those of other workloads; docs/workloads.md has the
 correlations.

@@ -1,4 +1,4 @@
-"""Slurm's scheduling cycles on nodes, in plain Python: what differs from EASY backfilling, and how far it explains.
+"""Slurm's scheduling cycles on nodes, in plain Python, to explain differences from EASY backfilling.
 
 By slurm.conf(5) and what its logs show, the main cycle starts jobs in order of priority until one does not fit; a
 backfill cycle also starts later ones that do not delay the planned start of that one. Two things differ from EASY. The

@@ -1,4 +1,4 @@
-"""A real Slurm as referee: how far mean waits and the order of starts are from the simulator's, and why.
+"""Comparison with a real Slurm: differences of mean waits and of the order of starts, and their causes.
 
 python -m benchmarks.slurm_referee run OUT --scheduler builtin backfill [--jobs 1000] [--span 720] [--wide]
 python -m benchmarks.slurm_referee compare OUT

@@ -1,11 +1,12 @@
 """Waits and ends of steady windows over clusters, loads, lengths, caps and quotas: `python -m benchmarks.steady`.
 
-A setting is accepted by a rule in which no agent has part: under the best published policy, waiting is at least a
+A setting is accepted by a rule that does not involve agents: under the best published policy, waiting is at least a
 quarter of mean JCT (mean over windows); random order has at least 1.25 times its mean JCT; and at most a twentieth of
 the counted work is done after the last arrival.
 
-`--windows N` of each seed. `--workload NAME ...` measures named workloads instead of the sweep. `--write` keeps the
-sweep in docs/sweep.csv, and the settings that differ in one choice from `philly` in docs/workloads.md.
+`--windows N` is the number of windows of each seed. `--workload NAME ...` measures named workloads instead of the
+sweep. `--write` keeps the sweep in docs/sweep.csv, and the settings that differ in one choice from `philly` in
+docs/workloads.md.
 """
 
 import argparse

@@ -376,7 +376,9 @@ def main(args: Sequence[str] | None = None) -> None:
         return
     kept = kept_cells(chosen.root) if chosen.policy else []
     if lost := sorted({cell.workload for cell in kept} - set(chosen.workload)):
-        parser.error(f"--policy: docs/results.csv has {', '.join(lost)} too, whose rows would be lost")
+        parser.error(
+            f"--policy: docs/results.csv has {', '.join(lost)} too, whose rows would be lost: add them to --workload"
+        )
     cells: list[Cell] = []
     for name in chosen.workload:
         scenario = replace(named(name), seed=0)

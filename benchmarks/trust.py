@@ -1,4 +1,4 @@
-"""Attacks on what users must be able to trust, each with its result and target: `python -m benchmarks.trust`.
+"""Attacks on guarantees that users rely on, each with its result and target: `python -m benchmarks.trust`.
 
 `--rows NAME,...` selects attacks, and `--list` names them. Exit code 1 where one misses its target.
 """
@@ -32,7 +32,7 @@ FLIPS = 300
 
 
 def flipped_bits(names: Sequence[str] | None = None, flips: int = FLIPS) -> Iterator[Figure]:
-    """Flip one random bit of each file of each shipped agent, `flips` times; wrong is an agent that still loads."""
+    """Flip one random bit of each file of each shipped agent, `flips` times; a failure is an agent that still loads."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         for name in names or shipped():
@@ -94,7 +94,7 @@ def signals(
     limit_s: float = LIMIT_S,
     actions: Sequence[str] = tuple(TRAININGS),
 ) -> Iterator[Figure]:
-    """Send each signal to training runs at random moments; wrong are late ends, other exit codes, orphans, statuses.
+    """Send each signal to training runs at random moments; failures are late ends, other exit codes, orphans, statuses.
 
     Runs that finish before their signal do not count.
     """
@@ -108,7 +108,7 @@ def signals(
 
 
 def resumes(kills: int = 20, actions: Sequence[str] = tuple(TRAININGS)) -> Iterator[Figure]:
-    """Kill training runs at random moments until they end by themselves; wrong are runs that then differ.
+    """Kill training runs at random moments until they end by themselves; failures are runs that then differ.
 
     kills: number of kills for each action kind. Each run has a figure with the moments of its kills; the
         last figure also has how many kills left a state to continue from.
@@ -170,7 +170,7 @@ cp -r {disk}/run {kept}/run || true
 def full_disks(
     spaces: Sequence[float] = SPACES, actions: Sequence[str] = tuple(TRAININGS)
 ) -> Iterator[Figure]:
-    """Train on disks that are too small, then resume on a larger one; wrong are other exit codes, files or curves.
+    """Train on disks that are too small, then resume on a larger one; failures are other exit codes, files or curves.
 
     A run that is stopped before its first checkpoint has nothing to continue, and is only judged by its exit code.
     """
@@ -222,7 +222,7 @@ EVALUATED = ("fifo", "sjf", "srtf", "las", "xion", "tiresias")
 
 
 def evaluations(kills: int = 10) -> Iterator[Figure]:
-    """Kill evaluations at random moments and resume them, then repeat one; wrong are other results."""
+    """Kill evaluations at random moments and resume them, then repeat one; failures are other results."""
     rng = np.random.default_rng(3)
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole"
@@ -261,7 +261,7 @@ MOST_S, MOST_KIB = 2.0, 500 * 1024
 
 
 def hostile_traces(folder: Path | None = None) -> Iterator[Figure]:
-    """Evaluate a policy on each file of a folder; wrong is a traceback, another exit code, two seconds or 500 MB more.
+    """Evaluate a policy on each file of a folder; failures are tracebacks, other exit codes, 2 s or 500 MB more.
 
     The time is processor time beyond that of a sound trace, most of which is spent on starting Python.
 

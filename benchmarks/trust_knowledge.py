@@ -80,7 +80,7 @@ def figure(what: str, faults: list[str]) -> Figure:
 
 
 def leaks(pairs: int = PAIRS) -> Iterator[Figure]:
-    """Audit every policy, shipped agent, action kind and observation; wrong is a pair whose decisions differ."""
+    """Audit every policy, shipped agent, action kind and observation; a failure is a pair whose decisions differ."""
     makers: dict[str, Maker] = {name: partial(baselines.make, baselines.load(name)) for name in honest()}
     makers |= {f"ppo of {name}": partial(load_policy, SHIPPED / name) for name in shipped()}
     makers |= {f"an agent by {kind}": partial(hashing_agent, kind) for kind in AGENTS}
@@ -190,7 +190,7 @@ def planted() -> dict[str, tuple[Truth, Order]]:
 
 
 def planted_leaks(tables: int = LEAK_TABLES) -> Iterator[Figure]:
-    """Plant sixty leaks; wrong is one that no pair shows."""
+    """Plant sixty leaks; a failure is one that no pair shows."""
     faults = []
     for name, (truth, order) in planted().items():
         found = Audited(name)
@@ -216,7 +216,7 @@ def leaking(truth: Truth, order: Order, view: View) -> Action:
 
 
 def fuzz(instants: int = INSTANTS, seed: int = 0) -> Iterator[Figure]:
-    """Play random actions on random jobs, clusters and physics; wrong is an episode that breaks a law, or fails."""
+    """Play random actions on random jobs, clusters and physics; a failure is an episode that breaks a law, or fails."""
     faults: list[str] = []
     done = illegal = 0
     while done < instants:
@@ -313,7 +313,7 @@ def broken_law(batch: PlainBatch | MovesBatch | SteerBatch) -> str:
 
 
 def ways() -> Iterator[Figure]:
-    """Play the attacks of the tests; wrong is one whose result is not that of its honest twin, nor refused."""
+    """Play the attacks of the tests; a failure is one whose result is not that of its honest twin, nor refused."""
     with tempfile.TemporaryDirectory() as folder:
         load = full_trace(Scenario(**tiny.scenario(Path(folder), tiny.mixed(1), physics="all")))
         for kind, attacks in kinds_of_attacks().items():
@@ -420,7 +420,7 @@ def back_in_time(seconds: float, view: View) -> Action:
 
 
 def slowdown(seconds: float = 30.0) -> Iterator[Figure]:
-    """Simulate a policy with all copies and checks, and with the record lent; wrong is a ratio above 1.05.
+    """Simulate a policy with all copies and checks, and with the record lent; a failure is a ratio above 1.05.
 
     Copies are those of jobs and of the state; checks are those of actions, and that nothing changed in the episode.
     """
