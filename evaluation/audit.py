@@ -389,7 +389,7 @@ class Changed:
                 self.names.append(ways[way].__name__.strip("_").replace("_", " "))
 
     def _run_times(self) -> None:
-        """Let jobs that run take two or four times as long, with all that happens on the way at the same time."""
+        """Double or quadruple run times of running jobs; their failures and predictability keep their times."""
         rng, table = self._rng, self.table
         longer = np.where(self._unfinished, rng.choice([2.0, 4.0], len(table)), 1.0)
         other = np.where(self._fresh, np.exp(rng.uniform(-2, 2, len(table))), longer)
@@ -403,7 +403,7 @@ class Changed:
         self._set("crash_at", self._fresh, self._rng.choice([0.2, 0.5, 1.0], len(self.table)))
 
     def _predictions(self) -> None:
-        """Let estimates become good at another time and value."""
+        """Let estimates become accurate at another share of the run, and with another value."""
         if "predictable_from" in self.table:
             some = self._fresh & (self.table["predictable_from"] > 0).to_numpy()
             self._set("predictable_from", some, self._rng.choice([0.2, 0.7, 1.0], len(self.table)))

@@ -17,7 +17,9 @@ from gpu_cluster_gym.evaluation.stopping import until_parent_ends
 
 Outcome = TypeVar("Outcome")
 
-DIED = "its worker process ended without a result (out of memory, or killed)"
+DIED = (
+    "a worker process ended without a result (out of memory, or killed): use fewer --processes or more memory"
+)
 RETRIES = 3
 """Number of times that Ray repeats a task whose worker or node is lost."""
 QUEUED_PER_CPU = 2

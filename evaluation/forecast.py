@@ -62,7 +62,13 @@ MAX_FACTOR = 10.0
 """Largest factor; beyond it the log's scheduler is too far from the simulated one, and stretching does not help."""
 FIRST_DATE_S = 1e9
 """Smallest time that is taken for one since 1970, in 2001."""
-GROUPS = ("owner and width", "owner", "width", "all jobs", "none: as long again, by Pareto's law")
+GROUPS = (
+    "owner and width",
+    "owner",
+    "width",
+    "all jobs",
+    "none (Pareto from the time run, or uniform up to the limit)",
+)
 """Groups of finished jobs; run times are sampled from the first group that has enough jobs."""
 
 
@@ -517,9 +523,9 @@ def _calibration(
     if not (by.low <= MAX_FACTOR and by.high <= MAX_FACTOR):  # not a number, where a job never started
         return None, (
             f"at {by.times} past times only {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, "
-            f"too few for wider ones: the log had another scheduler than {chosen.policy} (compare candidates with "
-            "`gpu-cluster-gym evaluate --full-trace` and pass the nearest as --policy), or partitions and limits that "
-            "are not simulated"
+            f"too few to be corrected by wider intervals: the log had another scheduler than {chosen.policy} (compare "
+            "candidates with `gpu-cluster-gym evaluate --full-trace` and pass the nearest as --policy), or partitions "
+            "and limits that are not simulated"
         )
     return by, ""
 

@@ -144,7 +144,7 @@ def pair(run: Run) -> list[str]:
 
 
 def _verdict(found: Finding, run: Run) -> str:
-    """Return the line with the ratio, which stays in sight."""
+    """Return the line with the ratio, which stays visible."""
     if found.policy == run.reference:
         return ""
     each, means = run.ratios[found.policy], run.summary["mean_over_windows"]

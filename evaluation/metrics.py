@@ -465,7 +465,7 @@ def pool(summary: pd.DataFrame) -> pd.Series:
 
 
 def late_work(results: pd.DataFrame, last_arrival_s: float) -> tuple[float, int]:
-    """Return the share of GPU time that jobs run after the last arrival, at most, and the number that end after it.
+    """Return an upper bound of the share of GPU time after the last arrival, and the number of jobs that end after it.
 
     A job that is paused after the last arrival may run less than that.
     """

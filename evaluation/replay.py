@@ -31,9 +31,9 @@ HOLDING = {"loading", "running", "pausing"}
 LEVEL = 4
 """Level of compression: level 5 takes 1.7 times as long for five percent of the size, level 9 11 times for seven."""
 MAX_SEGMENTS = 2_000_000
-"""Segments of all windows of a page, some eight bytes each."""
+"""Maximum number of segments of all windows of a page; a segment takes about eight bytes."""
 DECIDED, TAIL = 0.99, 1.05
-"""The time shown has this share of the starts and pauses under every policy, and is then this much longer."""
+"""Share of starts and pauses that the time shown includes under every policy, and the factor that then extends it."""
 
 
 def packed(content: Mapping[str, Any]) -> str:
@@ -101,8 +101,8 @@ def window_data(run: Run, window: int) -> dict[str, Any]:
 def time_shown(run: Run, window: int) -> tuple[float, float]:
     """Return the end of the time in which jobs that count are started and paused, s, and that of the whole window.
 
-    run: with the rows of this window only. Of the time after the end, `DECIDED` leaves a few starts; else jobs only
-    run to their ends.
+    run: with the rows of this window only. After that end come the last 1 - `DECIDED` of the starts and
+    pauses at most; otherwise jobs only run to completion.
     """
     end_s = run.span_s(window)
     last = 0.0

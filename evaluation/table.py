@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_HEADING = 14
 """Characters of a policy's name in a column heading; "reference" replaces a longer one."""
 MIN_LABEL, MAX_LABEL = 16, 25
-"""Characters of a label column: fewer than the minimum are never worth one more number column beside it."""
+"""Minimum and maximum width of a label column; it is never narrower, even if one more number column would then fit."""
 PLAIN_WIDTH, MAX_WIDTH = 100, 120
 """Characters of a line: the default of a file or pipe, and the maximum on a terminal."""
 BETTER, WORSE = "green", "red"

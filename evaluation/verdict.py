@@ -39,7 +39,7 @@ MAX_NAMES = 5
 """Maximum number of partitions that a note names."""
 RESAMPLES = 4_999
 MAX_ABOVE = 0.01
-"""Largest share of the log's GPU time beyond the cluster's GPUs, for clocks of different hosts: our choice."""
+"""Largest share of the log's GPU time beyond the cluster's GPUs, since clocks of hosts differ: our choice."""
 MIN_WAIT_S = 1.0
 """Logged mean wait, s, below which no verdict is given, since no job waits."""
 LONG_WAIT_S = 60.0
@@ -87,7 +87,7 @@ def why_none(workload: "Workload") -> str:
     if len(table) < MIN_JOBS:
         return f"the log has fewer than {MIN_JOBS} jobs ({len(table)})"
     if (wait_s := float(_logged_waits(table).mean())) < MIN_WAIT_S:
-        return f"the mean wait in the log is {wait_s:.2g} s, so nothing is to be gained"
+        return f"the mean wait in the log is {wait_s:.2g} s, so no policy can shorten it"
     begin, gpus = table["logged_start_s"].to_numpy(float), table["num_gpus"].to_numpy(float)
     time, held = gpus_held(begin, begin + table["duration_s"].to_numpy(float), gpus)
     above = (np.maximum(held - workload.cluster.num_gpus, 0)[:-1] * np.diff(time)).sum()
@@ -270,8 +270,8 @@ def sentence(
     between = sorted(abs(each) for each in (found.low, found.high))
     if found.low <= 0 <= found.high:
         return (
-            f"No verdict on {name}: its mean wait is {what}, but no difference is within the interval "
-            f"({_signed(found.low)} to {_signed(found.high)}); {error}."
+            f"No verdict on {name}: its mean wait is {what}, but the interval "
+            f"({_signed(found.low)} to {_signed(found.high)}) contains 0; {error}."
         )
     if abs(found.change) <= calibration.error:
         return (
@@ -282,7 +282,7 @@ def sentence(
     exact = (
         ""
         if "estimates" in parts or name in NEED_NO_ESTIMATES
-        else ", knowing run times that the log has no estimates of"
+        else " with true run times, since the log has no estimates"
     )
     return (
         f"{name} would have {verb} the mean wait by {_percent(abs(found.change))} "

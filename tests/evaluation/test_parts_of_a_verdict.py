@@ -194,7 +194,7 @@ def said(
         (
             1.0,
             0.25,
-            "No verdict on mine: its mean wait is 0 % higher, but no difference is within the interval (+0 %",
+            "No verdict on mine: its mean wait is 0 % higher, but the interval (+0 %",
         ),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_verdict_needs_an_effect_beyond_the_error(factor: float, error: float,
 )
 def test_run_times_known_exactly_are_said(name: str, parts: tuple[str, ...], exact: bool) -> None:
     text = said(0.5, name=name, parts=parts)
-    assert (", knowing run times that the log has no estimates of" in text) == exact
+    assert (" with true run times, since the log has no estimates" in text) == exact
 
 
 def test_a_log_in_which_nobody_waits_in_the_simulation_is_too_far_from_it() -> None:

@@ -149,7 +149,10 @@ def test_a_worker_that_dies_costs_its_policy_alone(workloads: list[Workload]) ->
     makers: Any = {"fifo": lambda: FIFO, "dies": lambda: lambda view: os._exit(9)}
     found = runner.simulate(makers, workloads[:1], processes=2, failed=failed)
     assert [*found] == ["fifo"]
-    why = "window 0: its worker process ended without a result (out of memory, or killed)"
+    why = (
+        "window 0: a worker process ended without a result (out of memory, or killed): "
+        "use fewer --processes or more memory"
+    )
     assert failed == {"dies": runner.Failure(why)}
 
 
