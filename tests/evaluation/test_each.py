@@ -80,7 +80,7 @@ def test_a_task_whose_worker_is_lost_is_repeated(tmp_path: Path) -> None:
 def test_a_task_that_always_loses_its_worker_is_named_at_the_end() -> None:
     found = each([partial(square, 3), partial(die), partial(square, 4)], 2)
     assert sorted((next(found), next(found))) == [(0, 9), (2, 16)]
-    with pytest.raises(LostError, match="tasks 1: its worker process ended") as error:
+    with pytest.raises(LostError, match="tasks 1: a worker process ended") as error:
         next(found)
     assert error.value.places == [1]
 
