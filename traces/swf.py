@@ -39,7 +39,10 @@ def looks_like(head: Head) -> bool:
 
 
 def read(file: File, options: Options) -> pd.DataFrame:
-    """Read the jobs: processors as GPUs, allocated ones first, groups as tenants, requested times as limits."""
+    """Read the jobs: processors as GPUs, allocated ones first, groups as tenants, requested times as limits.
+
+    A preceding job becomes a dependency, which binds a job only if `Scenario.constraints` names it.
+    """
     data = read_bytes(file)
     refuse_no_text(data, file)
     body, first_line, comments = _after_comments(data.removeprefix(b"\xef\xbb\xbf"))
@@ -88,8 +91,19 @@ def _set_columns(log: Log) -> None:
     log.set_limits(np.where(log["requested time"] > 0, log["requested time"], np.nan))
     for name, heading in (("user", "user"), ("tenant", "group"), ("vc", "queue"), ("partition", "partition")):
         log.set_text(name, _words(log[heading]), blank=("-1",))
+    _set_dependencies(log)
     status = log["status"].astype(np.int64)
     log["status"] = np.array([STATUS.get(each, str(each)) for each in status.tolist()], object)
+
+
+def _set_dependencies(log: Log) -> None:
+    before = log["preceding job"]
+    known = (before > 0) & np.isin(before, log["job number"])
+    log.count(
+        (before > 0) & ~known, "jobs whose preceding job was left out or is unknown, taken as independent"
+    )
+    log.count(known & (log["think time"] > 0), "think times after a preceding job, not simulated")
+    log.set_text("depends_on", _words(np.where(known, before, -1)), blank=("-1",))
 
 
 def _words(numbers: npt.NDArray[np.float64]) -> npt.NDArray[Any]:

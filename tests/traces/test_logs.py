@@ -369,6 +369,26 @@ def test_swf_oddities_are_counted(tmp_path: Path) -> None:
         assert noted(table, what) == 1
 
 
+def test_a_preceding_job_of_swf_is_a_dependency(tmp_path: Path) -> None:
+    """Job 3 follows job 1 after a pause for thought; job 4 follows one that never ran, job 5 one of another log."""
+    table = swf(
+        tmp_path,
+        SWF_JOB,
+        "2 10 -1 -1 8 -1 -1 8 3600 -1 5 3 2 1 1 1 -1 -1",
+        "3 20 5 60 4 -1 -1 4 3600 -1 1 3 2 1 1 1 1 90",
+        "4 30 5 60 4 -1 -1 4 3600 -1 1 3 2 1 1 1 2 -1",
+        "5 40 5 60 4 -1 -1 4 3600 -1 1 3 2 1 1 1 77 -1",
+    )
+    assert dict(zip(table["job_id"], table["depends_on"], strict=True)) == {
+        "1": "none",
+        "3": "1",
+        "4": "none",
+        "5": "none",
+    }
+    assert noted(table, "preceding job was left out or is unknown") == 2
+    assert noted(table, "think times after a preceding job") == 1
+
+
 def test_comments_and_blank_lines_between_jobs_are_skipped(tmp_path: Path) -> None:
     table = swf(tmp_path, SWF_JOB, "; a comment", "", changed(SWF_JOB, ("1 0", "2 5")))
     assert table["job_id"].tolist() == ["1", "2"]
