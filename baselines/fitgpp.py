@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpu_cluster_gym.simulator.policy import Action, Placement, Preempt, Start, Wait
-from gpu_cluster_gym.simulator.search import displaceable, room_by_one
+from gpu_cluster_gym.simulator.search import displaceable, may_any_start, room_by_one
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
@@ -37,24 +37,32 @@ class FitGpp:
         if self._moves:
             return self._moves.pop(0)
         queue = view.queue
-        if start := view.start_first(queue):
+        if may_any_start(view) and (start := view.start_first(queue)):
             return start
+        queued = view.jobs_of(queue)
+        trials = queue[(queued.estimate_s <= self.trial_s) & ~queued.is_cpu_job]
+        if not len(trials):
+            return Wait()
         running = displaceable(view)
-        long = (view.jobs.estimate_s[running] > self.trial_s) & (view.jobs.preemptions[running] < MAX_PAUSES)
-        victims = running[long][np.argsort(score(view, running[long]), kind="stable")]
-        trials = queue[(view.jobs.estimate_s[queue] <= self.trial_s) & ~view.jobs.is_cpu_job[queue]]
-        if not (found := room_by_one(view, trials, victims)):
+        jobs = view.jobs_of(running)
+        long = running[(jobs.estimate_s > self.trial_s) & (jobs.preemptions < MAX_PAUSES)]
+        # Sorting takes longer than a search, which mostly finds nothing.
+        found = room_by_one(view, trials, long) and room_by_one(view, trials, by_score(view, long))
+        if not found:
             return Wait()
         job, room = found
         self._moves = [Start(job, Placement(room.gpus))]
         return Preempt(room.victims[0])
 
 
-def score(view: "View", jobs: np.ndarray) -> np.ndarray:
-    """Return the score of running jobs, the smallest of which is paused: (jobs,)."""
-    cores, grace_s = view.jobs.cores_now[jobs] / view.nodes.cores.max(), view.jobs.pause_s[jobs]
-    size = view.jobs.num_gpus[jobs] * np.hypot(1 / view.nodes.num_gpus.max(), cores * view.cpu_limited)
-    return np.asarray(size / size.max(initial=1e-9) + WEIGHT * grace_s / grace_s.max(initial=1e-9))
+def by_score(view: "View", running: np.ndarray) -> np.ndarray:
+    """Return running jobs by score, the first of which is paused."""
+    jobs = view.jobs_of(running)
+    cores, grace_s = jobs.cores_now / view.nodes.cores.max(), jobs.pause_s
+    size = jobs.num_gpus * np.hypot(1 / view.nodes.num_gpus.max(), cores * view.cpu_limited)
+    score = size / size.max(initial=1e-9) + WEIGHT * grace_s / grace_s.max(initial=1e-9)
+    order: np.ndarray = running[np.argsort(score, kind="stable")]
+    return order
 
 
 policy = FitGpp

@@ -18,13 +18,16 @@ import numpy as np
 
 from gpu_cluster_gym.baselines.las import LIMITS
 from gpu_cluster_gym.simulator.priority_rounds import ROUND_S, PriorityRounds, Requests, requests_by
-from gpu_cluster_gym.simulator.search import queued_or_running
-from gpu_cluster_gym.simulator.vocabulary import DONE
+from gpu_cluster_gym.simulator.search import Ended, queued_or_running
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
 STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seconds at which the index changes
+STARTS = np.array([[0.0], *STEPS[:, None]])  # a at the start of each step, (steps, 1)
+SPANS = np.maximum(
+    np.append(STEPS, 0.0) - STARTS, 0.0
+)  # d to the end of each step; no size is beyond the last
 
 
 @dataclass
@@ -42,27 +45,44 @@ class Gittins(PriorityRounds):
 
     def __post_init__(self) -> None:
         super().__init__(self._requests, self.round_s)
+        self._ended, self._sizes = Ended(), by_step(np.empty(0))
+        self._index = indices(self._sizes, self.fewest)
 
     def _requests(self, view: "View") -> Requests:
-        gpus, service = view.jobs.num_gpus, view.jobs.ran_s * view.jobs.num_gpus
-        ended = (view.jobs.phase == DONE) & (gpus > 0)
-        sizes = service[ended] if ended.sum() >= self.enough else (view.jobs.estimate_s * gpus)[gpus > 0]
-        step = np.searchsorted(STEPS, service[here := queued_or_running(view)], side="right")
-        return requests_by(view, here, -indices(sizes, self.fewest)[step], step)
+        jobs = view.jobs_of(here := queued_or_running(view))
+        step = np.searchsorted(STEPS, jobs.ran_s * (gpus := jobs.num_gpus), side="right")
+        return requests_by(here, gpus, -self._indices(view)[step], step)
+
+    def _indices(self, view: "View") -> np.ndarray:
+        """Return the index of each step; that of finished jobs is computed again only when a job has ended."""
+        if len(new := self._ended.new(view)):
+            ended = view.jobs_of(new)
+            self._sizes += by_step(ended.ran_s * ended.num_gpus)
+            self._index = indices(self._sizes, self.fewest)
+        if self._sizes[0].sum() >= self.enough:
+            return self._index
+        return indices(by_step(view.jobs.estimate_s * view.jobs.num_gpus), self.fewest)
+
+
+def by_step(sizes: np.ndarray) -> np.ndarray:
+    """Return the number of sizes in each step, and their sum; sizes of 0 are in none: (2, steps)."""
+    sizes = sizes[sizes > 0]
+    step, count = np.searchsorted(STEPS, sizes), len(STARTS)
+    return np.array([np.bincount(step, minlength=count), np.bincount(step, sizes, count)], float)
 
 
 def indices(sizes: np.ndarray, fewest: int) -> np.ndarray:
     """Return the Gittins index at the start of each step: (steps,); 0 if fewer than `fewest` sizes exceed it.
 
-    sizes: GPU-seconds, (jobs,).
+    sizes: `by_step`.
     """
-    edges, index = np.array([0.0, *STEPS, np.inf]), np.zeros(len(STEPS) + 1)
-    for step, begin in enumerate(edges[:-1]):
-        # remaining sizes, and each candidate d: the ends of this and all later steps, the last of them infinite
-        left, spans = sizes[sizes > begin] - begin, edges[step + 1 :, None] - begin
-        if len(left) >= max(fewest, 1):
-            # P(size - a <= d) / E[min(size - a, d)] for each d, a row per d
-            index[step] = np.max((left <= spans).mean(axis=1) / np.minimum(left, spans).mean(axis=1))
+    # Sizes from the start of a step, a row each, to the end of this or a later one, a column each.
+    number, total = (np.cumsum(np.triu(np.tile(each, (len(each), 1))), axis=1) for each in sizes)
+    left = number[:, -1:]
+    # P(size - a <= d) / E[min(size - a, d)], both times the number of sizes that exceed a
+    spent = total - number * STARTS + (left - number) * SPANS
+    chance = np.divide(number, spent, out=np.zeros_like(spent), where=spent > 0)
+    index: np.ndarray = np.where(left[:, 0] >= fewest, chance.max(axis=1), 0.0)
     return index
 
 

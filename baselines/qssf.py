@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpu_cluster_gym.simulator.policy import Action, Wait
-from gpu_cluster_gym.simulator.vocabulary import DONE
+from gpu_cluster_gym.simulator.search import Ended, may_any_start
+from gpu_cluster_gym.simulator.vocabulary import QUEUED
 
 if TYPE_CHECKING:
-    from gpu_cluster_gym.simulator.view import View
+    from gpu_cluster_gym.simulator.view import Jobs, View
 
-ANY_USER = -1
+ANY_USER = 0  # row of the rolling estimates; user 0 has row 1
+SIZES = 64  # more than the binary length of a number of GPUs
 
 
 @dataclass
@@ -36,46 +38,49 @@ class Qssf:
     newest: float = 0.3
 
     def __post_init__(self) -> None:
-        self._seen = np.zeros(0, bool)
+        self._ended = Ended()
         self._instant, self._order = -1, np.empty(0, np.int64)  # the queue in order at an instant
-        self._rolling: dict[tuple[int, int], float] = {}  # log seconds by user and size class
+        self._rolling = np.full((1, SIZES), np.nan)  # log seconds by user and size class, nan without history
 
     def __call__(self, view: "View") -> Action:
         """Start the job with the least predicted GPU-time that fits, CPU jobs first, or wait."""
-        queue = view.queue
         if self._instant != view.instant:
             self._instant = view.instant
             self._learn(view)
             self._order = self._order[:0]
-        self._order = self._order[np.isin(self._order, queue)]  # predictions change with time alone
+        if not may_any_start(view):
+            return Wait()
+        queue = view.queue
+        self._order = self._order[
+            view.jobs_of(self._order).phase == QUEUED
+        ]  # predictions change with time alone
         if len(self._order) < len(queue):
-            self._order = self._by_service(view, queue)
+            self._order = queue[np.argsort(self._predicted_gpu_s(view.jobs_of(queue)), kind="stable")]
         return view.start_first(self._order) or Wait()
 
-    def _by_service(self, view: "View", queue: np.ndarray) -> np.ndarray:
-        """Return the queue by predicted GPU-time."""
-        asked = np.column_stack([view.jobs.user, view.jobs.num_gpus, view.jobs.estimate_s])[queue].tolist()
-        service = [self._predicted_s(int(user), int(gpus), seconds) * gpus for user, gpus, seconds in asked]
-        order: np.ndarray = queue[np.argsort(service, kind="stable")]
-        return order
-
-    def _predicted_s(self, user: int, gpus: int, estimate_s: float) -> float:
-        """Return the weighted geometric mean of rolling estimate and profile, s."""
-        size, profile = gpus.bit_length(), float(np.log(max(estimate_s, 1.0)))
-        past = self._rolling.get((user, size), self._rolling.get((ANY_USER, size), profile))
-        return float(np.exp(self.history * past + (1 - self.history) * profile))
+    def _predicted_gpu_s(self, jobs: "Jobs") -> np.ndarray:
+        """Return the weighted geometric mean of rolling estimate and profile, times the GPUs: (jobs,)."""
+        profile, size = np.log(np.maximum(jobs.estimate_s, 1.0)), np.frexp(jobs.num_gpus)[1]
+        row = np.where(jobs.user + 1 < len(self._rolling), jobs.user + 1, ANY_USER)
+        past = self._rolling[row, size]
+        past = np.where(np.isnan(past), self._rolling[ANY_USER, size], past)
+        past = np.where(np.isnan(past), profile, past)
+        service: np.ndarray = np.exp(self.history * past + (1 - self.history) * profile) * jobs.num_gpus
+        return service
 
     def _learn(self, view: "View") -> None:
         """Update the rolling estimates with the jobs that have finished since the last call."""
-        new = view.jobs.phase == DONE
-        new[: len(self._seen)] &= ~self._seen
-        self._seen = view.jobs.phase == DONE
-        for job in np.flatnonzero(new).tolist():
-            size = int(view.jobs.num_gpus[job]).bit_length()
-            ran = float(np.log(max(view.jobs.ran_s[job], 1.0)))
-            for like in ((int(view.jobs.user[job]), size), (ANY_USER, size)):
+        if not len(new := self._ended.new(view)):
+            return
+        jobs = view.jobs_of(new)
+        if (new_users := int(jobs.user.max()) + 2 - len(self._rolling)) > 0:
+            self._rolling = np.vstack([self._rolling, np.full((new_users, SIZES), np.nan)])
+        ran_s, size = np.log(np.maximum(jobs.ran_s, 1.0)), np.frexp(jobs.num_gpus)[1]
+        for user, length, ran in zip(jobs.user.tolist(), size.tolist(), ran_s.tolist(), strict=True):
+            for like in ((user + 1, length), (ANY_USER, length)):
                 # exponential moving average: newest * ran + (1 - newest) * previous, or ran if there is no previous
-                self._rolling[like] = ran + (1 - self.newest) * (self._rolling.get(like, ran) - ran)
+                past = self._rolling[like]
+                self._rolling[like] = ran if np.isnan(past) else ran + (1 - self.newest) * (past - ran)
 
 
 policy = Qssf

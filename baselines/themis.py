@@ -41,7 +41,7 @@ class Themis(PriorityRounds):
         here = queued_or_running(view)
         jobs = view.jobs_of(here)
         leased = (jobs.phase == RUNNING) & (view.now - jobs.phase_began_s < self.lease_s)
-        return requests_by(view, here, ~leased, -unfairness(jobs, view.now))
+        return requests_by(here, jobs.num_gpus, ~leased, -unfairness(jobs, view.now))
 
 
 def unfairness(jobs: "Jobs", now: float) -> np.ndarray:

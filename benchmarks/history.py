@@ -125,7 +125,7 @@ def in_rounds(seconds: Callable[[View], np.ndarray]) -> Policy:
 
     def requests(view: View) -> Requests:
         here = queued_or_running(view)
-        return requests_by(view, here, seconds(view)[here])
+        return requests_by(here, view.jobs.num_gpus[here], seconds(view)[here])
 
     return PriorityRounds(requests)
 

@@ -52,6 +52,8 @@ class CompiledPolicy(RunsCompiled):
     """A policy whose plan is compiled; its memory, a record, is made when the first episode is seen."""
 
     kernel: ClassVar[Kernel]
+    asks_often: ClassVar[bool] = False
+    """Whether a plan asks at each arrival at least, so that the kernel never runs for long and signals can wait."""
 
     def __init__(self) -> None:
         """Begin without a memory."""
@@ -93,7 +95,9 @@ class CompiledPolicy(RunsCompiled):
         """Play the episode of the first record to its end inside the kernel; return whether all jobs ended."""
         memory = self.memory(states)
         view = None
-        run = partial(interruptible, states, self.kernel.run, states, 0, memory, 0, jobs)
+        run = partial(self.kernel.run, states, 0, memory, 0, jobs)
+        if not self.asks_often:
+            run = partial(interruptible, states, run)
         while (status := int(run())) >= ASKS:
             view = view or View(Source(states, jobs, stream(int(states["seed"][0]), "view"), histories))
             self.answer(status, view)

@@ -190,7 +190,8 @@ class Episode:
     @property
     def num_present(self) -> int:
         """Number of jobs that have arrived and not ended."""
-        return int(self.state.num_arrived - self.state.num_done)
+        state = source_of(self._view).state  # read at each instant, several times faster than `self.state`
+        return int(state.num_arrived - state.num_done)
 
     @property
     def nothing_pending(self) -> bool:

@@ -34,6 +34,7 @@ class PriorityRounds(CompiledPolicy):
     """
 
     kernel = Kernel(priority.memory_dtype, priority.step, priority.run)
+    asks_often = True
 
     def __init__(self, order: Callable[[View], Requests], every_s: float = ROUND_S) -> None:
         """Take the function that returns the requests of an instant, of all jobs that are queued or running."""
@@ -52,7 +53,7 @@ class PriorityRounds(CompiledPolicy):
         memory["num_order"] = len(jobs)
 
 
-def requests_by(view: View, jobs: np.ndarray, *keys: np.ndarray) -> Requests:
-    """Return jobs with the GPUs they request, sorted by keys, (jobs,) each, smallest first, then by (submit, job)."""
-    ordered = jobs[np.lexsort((jobs, *reversed(keys)))]
-    return Requests(ordered, view.jobs_of(ordered).num_gpus)
+def requests_by(jobs: np.ndarray, gpus: np.ndarray, *keys: np.ndarray) -> Requests:
+    """Return jobs and their GPUs sorted by keys, (jobs,) each, smallest first; equal ones keep their order."""
+    order = np.lexsort(keys[::-1])
+    return Requests(jobs[order], gpus[order])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel.cluster import legality
-from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY
+from gpu_cluster_gym.simulator.kernel.cluster.layout import DONE, NOBODY
 from gpu_cluster_gym.simulator.kernel.rankings import room
 from gpu_cluster_gym.simulator.kernel.rounds import groups
 from gpu_cluster_gym.simulator.policy import Placement, Start
@@ -114,6 +114,26 @@ class Joins:
 
 
 _NONE, _NOBODY, _NOTHING = np.empty(0, np.int64), np.empty((0, 1), np.int32), np.empty((0, 0), np.int8)
+
+
+class Ended:
+    """Jobs of an episode that have ended."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._known = np.zeros(0, bool)
+        self._count = 0
+
+    def new(self, view: View) -> np.ndarray:
+        """Return the jobs that have ended since the last call, by (submit, job)."""
+        source = source_of(view)
+        if self._count == (count := int(source.state.num_done)):
+            return _NONE
+        ended = source.present("phase") == DONE
+        is_new = ended.copy()
+        is_new[: len(self._known)] &= ~self._known
+        self._known, self._count = ended, count
+        return np.flatnonzero(is_new)
 
 
 def queued_or_running(view: View) -> np.ndarray:

@@ -26,7 +26,7 @@ from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, RunsCompil
 from gpu_cluster_gym.simulator.view import View
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"
-MAX_LINES = {"xion": 216, "qssf": 81, "xonar": 102, "muri": 70, "gavel": 205}
+MAX_LINES = {"xion": 216, "qssf": 86, "gittins": 89, "xonar": 102, "muri": 70, "gavel": 205}
 COMPILED = {"coda": 230, "aiturbo": 385, "optimus": 310, "tiresias": 145}  # with the whole algorithm
 OTHERS = 70
 

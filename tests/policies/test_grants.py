@@ -163,7 +163,9 @@ class Shuffled:
 
     def order(self, view: View) -> Requests:
         here = queued_or_running(view)
-        requests = requests_by(view, here, self.rng.permutation(len(view.jobs.phase))[here])
+        requests = requests_by(
+            here, view.jobs.num_gpus[here], self.rng.permutation(len(view.jobs.phase))[here]
+        )
         self.place, self.pending = {job: place for place, job in enumerate(requests.jobs.tolist())}, []
         return requests
 

@@ -53,7 +53,7 @@ def test_gavel_gives_a_held_job_no_share() -> None:
 
 def shortest_first(view: View) -> Requests:
     there = np.concatenate([view.queue, view.running])
-    return requests_by(view, there, view.jobs.estimate_s[there])
+    return requests_by(there, view.jobs.num_gpus[there], view.jobs.estimate_s[there])
 
 
 def test_a_release_is_an_arrival_for_priority_rounds() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_cluster_gym.baselines.gittins import STEPS, Gittins, indices
+from gpu_cluster_gym.baselines.gittins import STEPS, Gittins, by_step, indices
 from gpu_cluster_gym.baselines.qssf import Qssf
 from gpu_cluster_gym.baselines.themis import Themis
 from gpu_cluster_gym.baselines.tiresias import Tiresias
@@ -85,7 +85,7 @@ def means(work: Sequence[np.ndarray], *policies: Any) -> list[float]:
 
 def test_an_index_is_the_best_chance_of_an_end_for_the_time_it_takes() -> None:
     """Of 1,000 and 100,000 GPU-s: half end in the first step; beyond it an end comes nearer with all service."""
-    index = indices(np.repeat([1000.0, 100_000.0], 10), fewest=5)
+    index = indices(by_step(np.repeat([1000.0, 100_000.0], 10)), fewest=5)
     assert index[0] == pytest.approx(0.5 / ((1000 + 3250) / 2))
     assert index[1] == pytest.approx(1 / (100_000 - 3250))
     known = int(np.searchsorted(STEPS, 100_000)) + 1
@@ -95,8 +95,8 @@ def test_an_index_is_the_best_chance_of_an_end_for_the_time_it_takes() -> None:
 
 def test_an_index_needs_some_sizes() -> None:
     sizes = np.array([1000.0] * 10 + [5000.0] * 4)
-    assert indices(sizes, fewest=5)[1] == 0
-    assert indices(sizes, fewest=4)[1] == 1 / 1750
+    assert indices(by_step(sizes), fewest=5)[1] == 0
+    assert indices(by_step(sizes), fewest=4)[1] == 1 / 1750
 
 
 def test_gittins_lets_equal_jobs_run_to_completion() -> None:

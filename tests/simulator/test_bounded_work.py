@@ -1,5 +1,6 @@
 """No episode goes on without progress, through ticks at which nothing changes, or after a signal."""
 
+import copy
 import signal
 import time
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.kernel import calls
-from gpu_cluster_gym.simulator.policy import Action, Preempt, Ranking, Resize, Start, Wait
+from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Wait
+from gpu_cluster_gym.simulator.priority_rounds import PriorityRounds, Requests
+from gpu_cluster_gym.simulator.search import queued_or_running
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import load
 from tests.cases.by_hand import FED, ONE, TWO, job
@@ -143,16 +146,29 @@ def alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def test_a_signal_ends_a_long_compiled_episode_within_a_second(alarm: None) -> None:
-    """EASY moves its reservation at each tick, of which there are three hundred million; the error is the handler's."""
+def by_arrival(view: View) -> Requests:
+    """Return the jobs in the order of their submission."""
+    here = queued_or_running(view)
+    return Requests(here, view.jobs.num_gpus[here])
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [Ranking("submit", discipline="easy"), PriorityRounds(by_arrival)],
+    ids=["never asked", "asked often"],
+)
+def test_a_signal_ends_a_long_compiled_episode_within_a_second(policy: Policy, alarm: None) -> None:
+    """EASY moves its reservation at each tick, of which there are three hundred million; the error is the handler's.
+
+    In rounds, the order is asked for as often.
+    """
     jobs = [job(LONG_S), job(10, submit_s=1.0, num_gpus=2)]
     short, long = (workload(table_of(*rows), ONE, physics="memory,estimates") for rows in (jobs[1:], jobs))
-    easy = Ranking("submit", discipline="easy")
-    run(easy, short.episode())  # compiles
+    run(copy.deepcopy(policy), short.episode())  # compiles
     episode, began = long.episode(), time.monotonic()
     signal.setitimer(signal.ITIMER_REAL, 0.25)
     with pytest.raises(StopError):
-        run(easy, episode)
+        run(policy, episode)
     assert time.monotonic() - began < 1.25
 
 
