@@ -429,7 +429,8 @@ class PlainBatch(Batch):
 
     def _reference_until(self, time_s: np.ndarray) -> np.ndarray:
         """Return the integral of jobs present up to a time under the reference policy: float64 (N,)."""
-        present: np.ndarray = np.minimum(time_s[:, np.newaxis], self.finish) - self.jobs["submit_s"]
+        finish_s = self.finish[:, : self.jobs.shape[1]]  # a batch of one has the jobs of its window only
+        present: np.ndarray = np.minimum(time_s[:, np.newaxis], finish_s) - self.jobs["submit_s"]
         total: np.ndarray = np.maximum(present, 0.0).sum(axis=1)
         return total
 
