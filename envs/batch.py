@@ -165,7 +165,18 @@ class Batch(ABC):
                 given[name] = self._slowdown - earlier
             else:
                 given[name] = self._gain(began_s, now_s, job_seconds_after - job_seconds)
-        self.rewards = np.where(live, self._reward(**given), 0.0)
+        self.rewards = np.where(live, self._checked(self._reward(**given)), 0.0)
+
+    def _checked(self, rewards: Any) -> np.ndarray:
+        """Return rewards; ValueError unless they are a number, or one per environment."""
+        found = np.asarray(rewards)
+        if found.dtype.kind not in "biuf" or found.shape not in ((), (self.count,)):
+            name = getattr(self._reward, "__name__", "reward")
+            raise ValueError(
+                f"reward {name!r} returned {rewards!r}: expected a number per environment, an array of shape "
+                f"({self.count},)"
+            )
+        return found
 
     def _cost_to_go(self, arrived: np.ndarray) -> np.ndarray:
         """Return `cost_to_go` of the first jobs of each environment: float64 (N,)."""

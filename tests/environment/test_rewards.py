@@ -109,6 +109,16 @@ def test_gains_of_windows_of_several_sizes_add_up(reward: Any) -> None:
     assert len(set(sizes)) == 2
 
 
+@pytest.mark.parametrize(
+    "wrong", [lambda gain: None, lambda gain: "much", lambda gain: [1.0, 2.0]], ids=["None", "text", "two"]
+)
+def test_a_reward_that_is_no_number_is_refused(wrong: Any, tmp_path: Path) -> None:
+    env = gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), reward=wrong)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"reward '<lambda>' returned .*: expected a number per environment"):
+        env.step(env.action_space.sample())
+
+
 def of_jobs(folder: Path, cluster: str, gpus: list[int], duration_s: list[float]) -> Any:
     """Return an environment of jobs that are all submitted at once, and neither load nor pause."""
     table = tiny.jobs(len(gpus)).assign(submit_s=0.0, num_gpus=gpus, duration_s=duration_s, cpu_cores=1.0)
