@@ -22,6 +22,9 @@ FOREIGN = (
 )
 """What a file may look like that no reader reads: a mark in its beginning, words for it, and the remedy."""
 
+SLURM_STATES = {"COMPLETED", "FAILED", "TIMEOUT", "RUNNING", "PENDING", "OUT_OF_MEMORY", "NODE_FAIL"}
+"""States of jobs in the first line of an export of Slurm without headings."""
+
 OTHER_FILES: tuple[tuple[set[str], str, str], ...] = (
     ({"JobID", "State"}, "sacct with commas between fields", "the output of sacct --parsable2"),
     ({"machineId", "number of GPUs"}, "Philly's list of machines", "its jobs, cluster_job_log"),
@@ -71,6 +74,14 @@ def _refuse_foreign(file: File, head: Head) -> None:
     for mark, what, remedy in FOREIGN:
         if mark in begin or mark in begin.casefold():
             raise TraceError(file, 1, None, f"what looks like {what}", remedy)
+    if set(head.fields("|")) & SLURM_STATES:
+        raise TraceError(
+            file,
+            1,
+            None,
+            "what looks like sacct without its headings",
+            "sacct --parsable2 without --noheader",
+        )
     for headings, what, remedy in OTHER_FILES:
         if headings <= set(head.fields(",")):
             raise TraceError(file, 1, None, f"what looks like {what}", remedy)
