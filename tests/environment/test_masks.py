@@ -1,6 +1,7 @@
 """The mask allows exactly the actions that do not raise, and always at least one."""
 
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -137,7 +138,7 @@ def test_the_reason_of_an_illegal_action_by_hand(tmp_path: Path) -> None:
     """Jobs of 8 and 6 GPUs fill one node and most of the other; the next, of 4, claims GPUs, so another may not."""
     table = tiny.jobs(5).assign(submit_s=0.0, num_gpus=[8, 6, 4, 4, 1], duration_s=100.0, cpu_cores=1.0)
     chosen = tiny.scenario(tmp_path, table, cluster="2x8", physics="none")
-    env = gymnasium.make("GPUCluster-v2", scenario=chosen, illegal="raise").unwrapped
+    env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, illegal="raise").unwrapped
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.why_not(0)
     env.reset()
