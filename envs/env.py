@@ -508,12 +508,10 @@ class PlainBatch(Batch):
         if view.just_paused(job):
             return f"job {job} was paused, or failed, at this very instant: it may start from the next instant on"
         free, gpus = view.nodes.free_gpus, int(view.jobs.num_gpus[job])
-        full = (
-            f"job {job} requests {gpus} GPUs and does not fit: {free.sum():g} are free, at most {free.max():g} on one "
-            "node"
-        )
+        full = f"job {job} does not fit (GPUs requested: {gpus}, free: {free.sum():g}, free on one node: {free.max():g}"
         if free.max() >= gpus:
             full += ", where it lacks memory or cores, or may not run"
+        full += ")"
         if not self.actions.pauses:
             return f"{full}, and no running jobs may be paused for it"
         if self.actions.when_full == "displace":
