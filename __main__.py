@@ -26,11 +26,17 @@ COMMANDS = {
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command that the first argument names; return its exit code, 2 for an unknown command."""
+    """Run the command that the first argument names; return its exit code, 2 for an unknown command.
+
+    `--version` prints the version instead.
+    """
     name, *rest = (sys.argv[1:] if args is None else args) or ["--help"]
     if name in COMMANDS:
         code: int = import_module(COMMANDS[name][0]).main(rest)
         return code
+    if name == "--version":
+        print(import_module("gpu_cluster_gym.evaluation.command").versions())
+        return 0
     is_help = name in ("-h", "--help")
     out = sys.stdout if is_help else sys.stderr
     if not is_help:

@@ -518,7 +518,9 @@ def evaluate(
     if found_on_log:
         out.print("", *found_on_log, sep="\n", markup=False, highlight=False)
     if failed:
-        again = f"try again with {going_on(evaluation, folder)}"
+        again = (
+            f"after a correction start a new run; without one, continue with {going_on(evaluation, folder)}"
+        )
         raise ValueError(
             f"{len(failed)} of {len(makers)} policies failed and are not in the table: {why}; {again}"
         )

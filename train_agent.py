@@ -239,6 +239,12 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
         times.append((time.perf_counter(), validated))
         print(line_of(validated, reference_of(training)), flush=True)
 
+    if isinstance(training, PlainTraining) and training.steps_of_actor <= 0 and not number:
+        print(
+            f"Note: with --total-timesteps {training.total_timesteps} PPO will not change the actor, since only the "
+            f"critic learns from the first {training.critic_first} rollouts: add at least "
+            f"{1 - training.steps_of_actor} steps, or lower --critic-first."
+        )
     before = "drawing windows and simulating the heuristics"
     with progress("training", training.total_timesteps, before=before) as stepped:
         how: dict[str, Any] = {"threads": processors(run.processes), "track": run.track}

@@ -249,6 +249,11 @@ class PlainTraining(Training):
         """Steps of the imitation before PPO."""
         return min(IMITATION_STEPS, self.total_timesteps // 4) if self.init_from == SRTF else 0
 
+    @property
+    def steps_of_actor(self) -> int:
+        """Steps of PPO from which the actor learns too: all but the first rollouts, and none if it is negative."""
+        return self.total_timesteps - self.first_phase - self.critic_first * self.rollout * self.num_envs
+
     def practice(self, scenario: Scenario) -> Scenario:
         """Return the scenario to train and test on: of a steady one, shorter windows on the practice cluster."""
         if scenario.steady_load is None or self.practice_cluster == OWN_CLUSTER:

@@ -33,7 +33,7 @@ from gpu_cluster_gym.baselines._tuned import (
     tuned,
     with_constants,
 )
-from gpu_cluster_gym.traces import available, find, modules, provider, unknown
+from gpu_cluster_gym.traces import available, did_you_mean, find, modules, provider, unknown
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.policy import Policy
@@ -156,6 +156,8 @@ def _load_own(name: str) -> "Policy | type":
             f"policy {name!r}: no module {error.name!r}; expected one in the current folder or installed"
         ) from error
     if not callable(found):
-        raise ValueError(f"policy {name!r}: {module} has no callable attribute {attribute!r}")
+        known = [each for each, value in vars(import_module(module)).items() if callable(value)]
+        hint = did_you_mean(attribute, known)
+        raise ValueError(f"policy {name!r}: {module} has no callable attribute {attribute!r}{hint}")
     own: Policy | type = found
     return own

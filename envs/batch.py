@@ -165,7 +165,18 @@ class Batch(ABC):
                 given[name] = self._slowdown - earlier
             else:
                 given[name] = self._gain(began_s, now_s, job_seconds_after - job_seconds)
-        self.rewards = np.where(live, self._reward(**given), 0.0)
+        self.rewards = np.where(live, self._checked(self._reward(**given)), 0.0)
+
+    def _checked(self, rewards: Any) -> np.ndarray:
+        """Return rewards; ValueError unless they are a number, or one per environment."""
+        found = np.asarray(rewards)
+        if found.dtype.kind not in "biuf" or found.shape not in ((), (self.count,)):
+            name = getattr(self._reward, "__name__", "reward")
+            raise ValueError(
+                f"reward {name!r} returned {rewards!r}: expected a number per environment, an array of shape "
+                f"({self.count},)"
+            )
+        return found
 
     def _cost_to_go(self, arrived: np.ndarray) -> np.ndarray:
         """Return `cost_to_go` of the first jobs of each environment: float64 (N,)."""
@@ -200,15 +211,27 @@ class Batch(ABC):
             e = int(wrong.argmax())
             if self.illegal == "raise":
                 where = f"environment {e}: " if self.count > 1 else ""
-                raise ValueError(where + why_illegal(int(chosen[e]), masks.shape[1]))
+                raise ValueError(where + why_illegal(int(chosen[e]), masks.shape[1], self._reason(e, chosen)))
             if not self._has_warned:
                 self._has_warned = True
-                warnings.warn(why_illegal(int(chosen[e]), masks.shape[1], forgiven=True), stacklevel=3)
+                reason = self._reason(e, chosen)
+                warnings.warn(
+                    why_illegal(int(chosen[e]), masks.shape[1], reason, forgiven=True), stacklevel=3
+                )
             self.num_illegal += wrong
         wrong |= self.over
         legal: np.ndarray = np.where(wrong, replaced(chosen, masks, self.illegal, self.last_resort), chosen)
         self.executed[~self.over] = legal[~self.over]
         return legal
+
+    def _reason(self, e: int, actions: np.ndarray) -> str | None:
+        """Return why the illegal action of an environment is illegal; None for a number that is no action."""
+        exists = 0 <= actions[e] < self.masks().shape[1]
+        return self.why_not(e, int(actions[e])) if exists else None
+
+    def why_not(self, e: int, action: int) -> str:
+        """Return why an action that exists is illegal now in an environment that is not over."""
+        return f"the list of moves has {self.masks()[e].sum()} entries"
 
     @abstractmethod
     def _begin(self, e: int, prepared: PreparedWindow) -> None:
@@ -413,10 +436,12 @@ def privileged_space(privileged: bool) -> Space[Any]:
     return Dict({"load": LOAD_SPACE, "critic": CRITIC_SPACE}) if privileged else LOAD_SPACE
 
 
-def why_illegal(action: int, count: int, *, forgiven: bool = False) -> str:
-    """Return the message for an illegal action, with its remedy."""
+def why_illegal(action: int, count: int, reason: str | None = None, *, forgiven: bool = False) -> str:
+    """Return the message for an illegal action, with its remedy. reason: why it is illegal, where that is known."""
     inside = 0 <= action < count
     what = f"action {action} is illegal now" if inside else f"action {action} does not exist"
+    if reason:
+        what = f"{what} ({reason})"
     if forgiven:
         return (
             f"{what}: a legal action replaces it, as all later illegal actions, without another warning; "

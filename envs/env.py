@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gpu_cluster_gym.envs import render, validation
-from gpu_cluster_gym.envs.batch import FINAL_INFO, Batch, in_threads
+from gpu_cluster_gym.envs.batch import FINAL_INFO, Batch, in_threads, why_illegal
 from gpu_cluster_gym.envs.observations import FromView, Sizes
 from gpu_cluster_gym.envs.spaces import MaskedDiscrete, NamedParts, row
 from gpu_cluster_gym.envs.windows import (
@@ -25,7 +25,7 @@ from gpu_cluster_gym.envs.windows import (
 from gpu_cluster_gym.simulator.episode import Episode
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB, PLACEMENTS
-from gpu_cluster_gym.simulator.kernel.slots import stepping
+from gpu_cluster_gym.simulator.kernel.slots import claims, stepping
 from gpu_cluster_gym.simulator.kernel.slots.feature_cache import cache_dtype
 from gpu_cluster_gym.simulator.kernel.slots.features import FITS
 from gpu_cluster_gym.simulator.kernel.slots.stepping import (
@@ -124,6 +124,19 @@ class ClusterEnv(NamedParts, gymnasium.Env[Any, Any]):
         """Return the legal actions: bool (actions,); all True for continuous actions."""
         mask: np.ndarray = self.batch.masks()[0].astype(bool)
         return mask
+
+    def why_not(self, action: int) -> str | None:
+        """Return why an action is illegal now, or None; actions of `steer` are all legal."""
+        if not isinstance(self.action_space, MaskedDiscrete):
+            return None
+        if not self._has_begun:
+            raise gymnasium.error.ResetNeeded("why_not before the first reset: call reset first")
+        mask = self.batch.masks()[0]
+        if not 0 <= action < len(mask):
+            return why_illegal(int(action), len(mask))
+        if self.batch.over[0]:
+            return "the episode has ended: call reset"
+        return None if mask[action] else self.batch.why_not(0, int(action))
 
     def results(self) -> pd.DataFrame:
         """Return the results table of an episode that has terminated; ValueError before that."""
@@ -429,7 +442,8 @@ class PlainBatch(Batch):
 
     def _reference_until(self, time_s: np.ndarray) -> np.ndarray:
         """Return the integral of jobs present up to a time under the reference policy: float64 (N,)."""
-        present: np.ndarray = np.minimum(time_s[:, np.newaxis], self.finish) - self.jobs["submit_s"]
+        finish_s = self.finish[:, : self.jobs.shape[1]]  # a batch of one has the jobs of its window only
+        present: np.ndarray = np.minimum(time_s[:, np.newaxis], finish_s) - self.jobs["submit_s"]
         total: np.ndarray = np.maximum(present, 0.0).sum(axis=1)
         return total
 
@@ -465,6 +479,68 @@ class PlainBatch(Batch):
     def masks(self) -> np.ndarray:
         """Return the legal actions as a new array: int8 (N, actions)."""
         return self._masks.copy()
+
+    def why_not(self, e: int, action: int) -> str:
+        """Return why an action is illegal now: an empty slot, a job that does not fit or may not be paused yet."""
+        numbering, view = self.actions, self.view(e)
+        starter = int(self._caches["starter"][e]) - 1
+        is_pause = numbering.starts <= action < numbering.wait
+        if starter >= 0 and not is_pause:
+            return f"jobs are being chosen that pause for job {starter}: choose a running slot"
+        if action == numbering.wait:
+            return "no event is pending, so that waiting would never end: choose another action"
+        slot = action - numbering.starts if is_pause else action // numbering.places
+        job = int(self.listed[e, numbering.queue_slots * is_pause + slot])
+        if job < 0:
+            shown = (
+                self.listed[e, numbering.queue_slots :]
+                if is_pause
+                else self.listed[e, : numbering.queue_slots]
+            )
+            return (
+                f"{'running' if is_pause else 'queue'} slot {slot} is empty: {np.count_nonzero(shown >= 0)} of "
+                f"{len(shown)} hold a job"
+            )
+        return self._why_no_pause(view, job, starter) if is_pause else self._why_no_start(e, view, job)
+
+    def _why_no_start(self, e: int, view: View, job: int) -> str:
+        """Return why a queued job of a slot cannot start."""
+        if view.just_paused(job):
+            return f"job {job} was paused, or failed, at this very instant: it may start from the next instant on"
+        free, gpus = view.nodes.free_gpus, int(view.jobs.num_gpus[job])
+        full = f"job {job} does not fit (GPUs requested: {gpus}, free: {free.sum():g}, free on one node: {free.max():g}"
+        if free.max() >= gpus:
+            full += ", where it lacks memory or cores, or may not run"
+        full += ")"
+        if not self.actions.pauses:
+            return f"{full}, and no running jobs may be paused for it"
+        if self.actions.when_full == "displace":
+            return f"{full}, and the running slots show too few jobs that may be paused for it"
+        if self.actions.when_full == "claim":
+            scratch = np.zeros(self.actions.queue_slots, np.int8)
+            listed = self.listed[e, : len(scratch)]
+            claimant = int(claims.claimants(self.states.copy(), e, self.jobs[e], listed, scratch))
+            if claimant >= 0:
+                return f"{full}, and job {claimant} has a claim on GPUs already"
+            if gpus < 2:
+                return f"{full}, and a job of one GPU claims none"
+            return f"{full}, and it may not claim any"
+        return full
+
+    def _why_no_pause(self, view: View, job: int, starter: int) -> str:
+        """Return why a running job of a slot cannot be paused."""
+        if reason := view.why_not(Preempt(job)):
+            return reason
+        ran_s = view.now - float(view.jobs.phase_began_s[job])
+        if ran_s < self._min_run_s:
+            return (
+                f"job {job} has run for {ran_s:,.0f} s: it may be paused after min_run_s={self._min_run_s:g}"
+            )
+        if starter >= 0:
+            return f"pausing job {job} does not help job {starter}, or it is chosen already"
+        if self.actions.when_full == "displace":
+            return "jobs pause only for one that starts: first choose a queued job that does not fit"
+        return f"no job waits for the GPUs of job {job}"
 
     def num_unseen(self) -> np.ndarray:
         """Return the number of queued jobs beyond the slots: int64 (N,)."""
@@ -509,9 +585,9 @@ class GPUClusterEnv(ClusterEnv):
       the new one. Jobs pause in no other way. Jobs with parameter servers only start where they fit.
     - `wait`: it is illegal.
     The mask of legal actions is `info["action_mask"]`, or `action_masks()` for MaskablePPO. `sample()` draws legal
-    actions. An illegal action is replaced by the next legal one that is no pause: a start of a later slot, else
-    waiting, or where that is illegal the first legal start. `info["illegal"]` counts these, and a UserWarning says so
-    once.
+    actions; `why_not(action)` says why one is illegal. An illegal action is replaced by the next legal one that is no
+    pause: a start of a later slot, else waiting, or where that is illegal the first legal start. `info["illegal"]`
+    counts these, and a UserWarning says so once.
 
     ## Observation Space
     `sets`, the default: Box, float32 (n,): the features of K queued jobs, totals of the cluster, legal starts and

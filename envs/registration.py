@@ -87,4 +87,4 @@ def _refuse_unknown(action: str, choices: Mapping[str, Any], *more: str) -> None
             raise TypeError(
                 f"{name!r} is a field of the scenario: pass scenario={{{name!r}: {choices[name]!r}}}"
             )
-        raise TypeError(unknown("keyword", name, known))
+        raise TypeError(unknown("keyword", name, [*known, "action"]))

@@ -22,6 +22,9 @@ FOREIGN = (
 )
 """Formats that no reader reads: a mark at the beginning of a file, its name, and the file to pass instead."""
 
+SLURM_STATES = {"COMPLETED", "FAILED", "TIMEOUT", "RUNNING", "PENDING", "OUT_OF_MEMORY", "NODE_FAIL"}
+"""States of jobs in the first line of an export of Slurm without headings."""
+
 OTHER_FILES: tuple[tuple[set[str], str, str], ...] = (
     ({"JobID", "State"}, "sacct with commas between fields", "the output of sacct --parsable2"),
     ({"machineId", "number of GPUs"}, "Philly's list of machines", "its jobs, cluster_job_log"),
@@ -72,6 +75,14 @@ def _refuse_foreign(file: File, head: Head) -> None:
     for mark, what, remedy in FOREIGN:
         if mark in begin or mark in begin.casefold():
             raise TraceError(file, 1, None, f"what looks like {what}", remedy)
+    if set(head.fields("|")) & SLURM_STATES:
+        raise TraceError(
+            file,
+            1,
+            None,
+            "what looks like sacct without its headings",
+            "sacct --parsable2 without --noheader",
+        )
     for headings, what, remedy in OTHER_FILES:
         if headings <= set(head.fields(",")):
             raise TraceError(file, 1, None, f"what looks like {what}", remedy)

@@ -153,7 +153,7 @@ def timeline(run: Run, width: Width, window: int | None = None) -> "Figure":
         above.tick_params(axis="x", labelbottom=False)
         below.stairs(frame["queued"], edges, fill=True, color=ORANGE, alpha=0.7)
         below.set(ylim=(0, 1.05 * max(longest, 1)))
-        time_axis(below, edges[-1], _marks(width))
+        time_axis(below, edges[-1], _marks(width), _begin_s(run))
         _outer(below, above, row, column, rows, len(frames), columns)
         if column == 0:
             above.set_ylabel("GPUs")
@@ -186,7 +186,7 @@ def gantt(
             f"{policy}: mean JCT {means_s[policy] / seconds:#.3g} {unit}".replace(". ", " "),
             fontsize=None if len(policy) < LONG_NAME or width == "column" else "small",
         )
-        time_axis(axes, span_s, _marks(width))
+        time_axis(axes, span_s, _marks(width), _begin_s(run))
         _outer(axes, None, row, column, rows, len(panels), columns)
         if column == 0:
             axes.set_ylabel("GPUs by node" if len(run.node_gpus) > 1 else "GPUs")
@@ -264,6 +264,11 @@ def _draw_shares(axes: "Axes", found: Shares, span_s: float) -> None:
         found.shares, aspect="auto", cmap="Blues", vmin=0, vmax=1, extent=(0, span_s, rows - 0.5, -0.5)
     )
     axes.set_yticks([])
+
+
+def _begin_s(run: Run) -> float:
+    """Return the time at which a part of a window begins, s from the first submission; 0 for a whole window."""
+    return run.cut_s[0] if run.cut_s else 0.0
 
 
 def _window_name(run: Run, window: int) -> str:

@@ -81,12 +81,12 @@ def look(place: int) -> tuple[str, str]:
     return PALETTE[place % len(PALETTE)], DASHES[place // len(PALETTE) % len(DASHES)]
 
 
-def time_axis(axes: "Axes", span_s: float, max_ticks: int = 5) -> None:
-    """Label a horizontal axis of seconds in whole minutes, hours or days."""
+def time_axis(axes: "Axes", span_s: float, max_ticks: int = 5, begin_s: float = 0.0) -> None:
+    """Label a horizontal axis of seconds in whole minutes, hours or days. begin_s: time at its 0."""
     step = next((each for each in STEPS if span_s / each <= max_ticks), STEPS[-1])
     unit, seconds = unit_of(step)
-    places = [step * number for number in range(int(span_s // step) + 1)]
-    axes.set_xticks(places, [f"{place / seconds:g}" for place in places])
+    times = [step * number for number in range(-int(-begin_s // step), int((begin_s + span_s) // step) + 1)]
+    axes.set_xticks([time - begin_s for time in times], [f"{time / seconds:g}" for time in times])
     axes.set_xlim(0, span_s)
     axes.set_xlabel(f"Time, {unit}")
 

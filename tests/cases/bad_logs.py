@@ -142,6 +142,7 @@ BAD_LOGS = [
     Bad("slurm: only pending", f"{SLURM_HEADER}\n{SLURM_JOB}\n".replace("COMPLETED", "PENDING").encode(),
         None, None, "no job that ran", "sacct.txt"),
     Bad("slurm: no rows", f"{SLURM_HEADER}\n".encode(), None, None, "no jobs", "sacct.txt"),
+    Bad("slurm: no headings", f"{SLURM_JOB}\n".encode(), 1, None, "--noheader", "sacct.txt"),
     Bad("slurm: the columns of a terminal", b"JobID           JobName  Partition\n------------ ---------- ---------\n",
         1, None, "sacct --parsable2", "sacct.txt"),
     Bad("slurm: commas", f"{SLURM_HEADER}\n{SLURM_JOB}\n".replace("|", ",").encode(), 1, None, "sacct --parsable2",

@@ -119,6 +119,15 @@ def test_valid_values_are_accepted() -> None:
     assert PlainTraining(target_kl=None, learning_seed=0, min_run_s=0).target_kl is None
 
 
+def test_the_steps_of_the_first_rollouts_teach_the_critic_alone() -> None:
+    """Eight rollouts of 32 steps on 64 environments; an imitation takes its quarter of the steps besides."""
+    assert PlainTraining(total_timesteps=8 * 32 * 64 + 5).steps_of_actor == 5
+    assert (
+        PlainTraining(total_timesteps=40_000, init_from="srtf").steps_of_actor
+        == 40_000 - 10_000 - 8 * 32 * 64
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_choices_inside_others_are_of_their_kind(kind: Any) -> None:
     for name in names(kind):

@@ -160,6 +160,7 @@ def test_a_batch_has_the_same_infos(tmp_path: Path) -> None:
         ({"queue_slot": 3}, "queue_slots"),
         ({"action": "moves", "max_mvoes": 3}, "max_moves"),
         ({"splt": "test"}, "split"),
+        ({"acton": "moves"}, "action"),
     ],
 )
 def test_an_unknown_keyword_is_answered_with_the_nearest(wrong: dict[str, Any], nearest: str) -> None:

@@ -1,7 +1,10 @@
 """The mask allows exactly the actions that do not raise, and always at least one."""
 
+import re
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -115,6 +118,53 @@ def test_masked_actions_raise_and_change_nothing(kind: dict[str, str], physics: 
                 env.step(beyond)
         assert env.episode.states.tobytes() == before
         assert tiny.bits(env.action_masks()) == tiny.bits(seen.mask)
+
+
+@pytest.mark.parametrize("when_full", ["claim", "displace", "wait"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
+def test_each_illegal_action_has_a_reason_and_no_legal_one(
+    kind: dict[str, str], when_full: str, tmp_path: Path
+) -> None:
+    env = tiny.make(tiny.scenario(tmp_path, tiny.jobs(FEWER)), **kind, when_full=when_full)
+    for seen in tiny.wander(env):
+        if env.episode.done:
+            break
+        before = env.episode.states.tobytes()
+        reasons = [env.why_not(action) for action in range(len(seen.mask))]
+        assert [reason is None for reason in reasons] == seen.mask.tolist()
+        assert env.episode.states.tobytes() == before
+
+
+def test_the_reason_of_an_illegal_action_by_hand(tmp_path: Path) -> None:
+    """Jobs of 8 and 6 GPUs fill one node and most of the other; the next, of 4, claims GPUs, so another may not."""
+    table = tiny.jobs(5).assign(submit_s=0.0, num_gpus=[8, 6, 4, 4, 1], duration_s=100.0, cpu_cores=1.0)
+    chosen = tiny.scenario(tmp_path, table, cluster="2x8", physics="none")
+    env: Any = gymnasium.make("GPUCluster-v2", scenario=chosen, illegal="raise").unwrapped
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.why_not(0)
+    env.reset()
+    wait = env.action_space.n - 1
+    assert env.why_not(0) is None
+    assert env.why_not(5) == "queue slot 5 is empty: 5 of 64 hold a job"
+    assert env.why_not(wait) == "no event is pending, so that waiting would never end: choose another action"
+    env.step(0)
+    assert env.why_not(64) == "job 0 cannot be paused: it was started at this very instant"
+    env.step(0)
+    env.step(0)  # job 2 claims GPUs
+    said = "job 3 does not fit (GPUs requested: 4, free: 2, free on one node: 2), and job 2 has a claim"
+    assert env.why_not(0).startswith(said)
+    with pytest.raises(ValueError, match=re.escape(f"action 0 is illegal now ({said}")):
+        env.step(0)
+    while not (env.batch.over[0]):
+        env.step(int(env.action_masks().argmax()))
+    assert env.why_not(0) == "the episode has ended: call reset"
+
+
+def test_a_warning_says_why_an_action_is_illegal(tmp_path: Path) -> None:
+    env = gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path, tiny.jobs(4))).unwrapped
+    env.reset()
+    with pytest.warns(UserWarning, match=r"action 63 is illegal now \(queue slot 63 is empty"):
+        env.step(63)
 
 
 @pytest.mark.parametrize("physics", ["all", "none"])

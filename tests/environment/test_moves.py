@@ -184,7 +184,7 @@ def test_unlisted_moves_are_refused() -> None:
     assert batch.masks()[0].sum() == num == len(batch.moves(0))
     for place, said in (
         (-1, "action -1 does not exist: choose one of 0 to"),
-        (num, f"action {num} is illegal now: see action_masks"),
+        (num, rf"action {num} is illegal now \(the list of moves has {num} entries\): see action_masks"),
     ):
         with pytest.raises(ValueError, match=said):
             choose(batch, place)

@@ -87,6 +87,38 @@ def test_regrets_add_up_to_the_total_jct_less_what_the_jobs_had_to_cost(
     assert paid * info["scale"] == pytest.approx(had_to_s - total_jct(env), rel=1e-9)
 
 
+@pytest.mark.parametrize("reward", ["gain", lambda gain: gain], ids=["gain", "own"])
+def test_gains_of_windows_of_several_sizes_add_up(reward: Any) -> None:
+    """Windows of a steady load have different numbers of jobs; an environment has the records of one window only."""
+    scenario = {"warm_days": 0.5, "counted_days": 0.5, "after_days": 0.5}
+    env: Any = gymnasium.make("GPUCluster-quick-v2", scenario=scenario, count=2, reward=reward).unwrapped
+    sizes = []
+    for window in env.windows:
+        _, info = env.reset(options={"window": window})
+        paid, over = 0.0, False
+        while not over:
+            _, got, over, _, info = env.step(int(env.action_masks().argmax()))
+            paid += got
+        sizes.append(len(env.workload.jobs))
+        finish_s, submit_s = env.batch.finish[0, : sizes[-1]], env.workload.jobs["submit_s"]
+        own_s = np.nan_to_num(env.batch.states[0]["finish_s"][: sizes[-1]], nan=np.inf)
+        end_s = np.inf if env.episode.done else env.batch._clock()[0][0]
+        saved = np.maximum(np.minimum(finish_s, end_s) - submit_s, 0.0).sum()
+        saved -= np.maximum(np.minimum(own_s, end_s) - submit_s, 0.0).sum()
+        assert paid * info["scale"] == pytest.approx(saved, rel=1e-6, abs=1.0)
+    assert len(set(sizes)) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda gain: None, lambda gain: "much", lambda gain: [1.0, 2.0]], ids=["None", "text", "two"]
+)
+def test_a_reward_that_is_no_number_is_refused(wrong: Any, tmp_path: Path) -> None:
+    env = gymnasium.make("GPUCluster-v2", scenario=tiny.scenario(tmp_path), reward=wrong)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"reward '<lambda>' returned .*: expected a number per environment"):
+        env.step(env.action_space.sample())
+
+
 def of_jobs(folder: Path, cluster: str, gpus: list[int], duration_s: list[float]) -> Any:
     """Return an environment of jobs that are all submitted at once, and neither load nor pause."""
     table = tiny.jobs(len(gpus)).assign(submit_s=0.0, num_gpus=gpus, duration_s=duration_s, cpu_cores=1.0)

@@ -79,6 +79,16 @@ def test_a_part_of_a_window_has_its_share_of_the_totals(folder: Path) -> None:
         assert axes.get_xlim() == pytest.approx((0, third)), place
 
 
+def test_the_axis_of_a_part_has_the_times_of_the_window(folder: Path) -> None:
+    """From half an hour to three and a half hours, the whole hours are 1, 2 and 3."""
+    part = run_tables.between(run_tables.read(folder), 1800.0, 3.5 * 3600.0)
+    for draw in (figures.gantt, figures.timeline):
+        axes = draw(part, "page").axes[-1]
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "3"]
+        assert axes.get_xticks().tolist() == [1800.0, 5400.0, 9000.0]
+        assert axes.get_xlabel() == "Time, hours"
+
+
 def test_jobs_without_results_have_colours_of_their_own(folder: Path) -> None:
     """Around the scored jobs of a steady window others hold GPUs: here all but the first two."""
     run = run_tables.read(folder)

@@ -75,6 +75,11 @@ def test_the_module_names_its_commands() -> None:
     )
 
 
+def test_the_module_prints_the_version_of_its_commands() -> None:
+    said = [python("-m", "gpu_cluster_gym", *words, "--version").stdout for words in ([], ["evaluate"])]
+    assert said[0] == said[1] != ""
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     """`.ci/release` takes its notes from the changelog."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
