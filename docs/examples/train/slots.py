@@ -176,8 +176,8 @@ class SlotValues(DQNPolicy):
 def command(name: str, train: Callable[[int, int], None], workload: str) -> None:
     """Train by the options of the command line, then print a table of test windows. name: of the example."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("steps", type=int)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("steps", type=int, help="steps of training; 100000 take about two minutes")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the network and of the windows drawn")
     parser.add_argument("--windows", default="24", help="test windows of the table at the end")
     chosen = parser.parse_args()
     train(chosen.steps, chosen.seed)
