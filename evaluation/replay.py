@@ -107,7 +107,7 @@ def time_shown(run: Run, window: int) -> tuple[float, float]:
     end_s = run.span_s(window)
     last = 0.0
     for policy, table in run.segments.items():
-        counted = set(run.jobs[policy]["job_id"])
+        counted = set(run.jobs[policy]["job_id"].to_numpy(object))
         segments = zip(*(table[name].tolist() for name in ("job_id", "phase", "from_s")), strict=True)
         decided = [from_s for job, phase, from_s in segments if phase in HOLDING and job in counted]
         last = max(last, float(np.quantile(decided, DECIDED))) if decided else last
@@ -169,35 +169,36 @@ def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
     """
     number = {name: place for place, name in enumerate(jobs)}
     texts: dict[str, int] = {}
-
-    def text(words: str) -> int:
-        return texts.setdefault(words, len(texts))
-
     kinds = {name: kind for kind, name in enumerate(ACTIONS)}
     known = np.zeros(len(decisions), bool)
     rows: list[tuple[Any, ...]] = []
-    ranked: dict[str, tuple[list[int], list[int], list[float | None]]] = {
-        name: ([], [], []) for name in ("earlier", "later", "cause")
-    }
+    # per list: how many entries each decision has, their jobs and their keys
+    ranked: list[tuple[str, list[int], list[int], list[float | None]]] = [
+        (name, [], [], []) for name in ("earlier", "later", "cause")
+    ]
     terms: list[list[Any]] = []
     options: list[list[Any]] = []
     # one reason at a time: thousands of parsed reasons do not fit the processor's cache and take half as long again
     for place, reason in enumerate(decisions["reason"].to_numpy(object)):
         each = _parse(reason)[0]
         name, key = each["own"]
-        known[place] = name in number
         if name not in number:
             continue
-        rule, keys = text(each["rule"]), text(each["keys"])
+        known[place] = True
+        rule = texts.setdefault(each["rule"], len(texts))
+        keys = texts.setdefault(each["keys"], len(texts))
         rows.append((number[name], rule, keys, key, each["place"], each["ranked"], each["skipped"]))
         if "cause" in each:
             each["cause"] = [each["cause"]]
-        for what, (counts, others, other_keys) in ranked.items():
+        for what, counts, others, other_keys in ranked:
+            if what not in each:
+                counts.append(0)
+                continue
             before = len(others)
-            for other, other_key in each.get(what, ()):
+            for other, value in each[what]:
                 if other in number:
                     others.append(number[other])
-                    other_keys.append(other_key)
+                    other_keys.append(value)
             counts.append(len(others) - before)
         terms.append(each.get("terms", []))
         options.append(each.get("options", []))
@@ -210,11 +211,11 @@ def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
         },
     }
     columns["key"] = _tenths(columns["key"])
-    for name, (counts, others, other_keys) in ranked.items():
+    for name, counts, others, other_keys in ranked:
         columns[name] = {"count": counts, "job": others, "key": _tenths(other_keys)}
     columns["terms"] = {
         "count": [len(each) for each in terms],
-        "name": [text(name) for each in terms for name, _ in each],
+        "name": [texts.setdefault(name, len(texts)) for each in terms for name, _ in each],
         "value": _tenths(
             [
                 number.get(value, -1) / 10 if isinstance(value, str) else value
@@ -225,7 +226,7 @@ def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
     }
     columns["options"] = {
         "count": [len(each) for each in options],
-        "name": [text(name) for each in options for name, *_ in each],
+        "name": [texts.setdefault(name, len(texts)) for each in options for name, *_ in each],
         "job": [number.get(job, -1) for each in options for _, job, _, _ in each],
         "value": _tenths([value for each in options for _, _, value, _ in each]),
         "minimum": _tenths([minimum for each in options for *_, minimum in each]),
