@@ -4,6 +4,7 @@
 selects among them. Options that Stable-Baselines3 also has keep its names.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -43,7 +44,7 @@ def kinds_expected(named: tuple[str, ...]) -> str | None:
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(ABC):
     """Options that all action kinds share: PPO on windows of a trace."""
 
     action: str = ""
@@ -97,9 +98,9 @@ class Training:
         """Steps per environment and rollout: `n_steps`, or fewer where `total_timesteps` are fewer."""
         return max(2, min(self.n_steps, -(-self.total_timesteps // self.num_envs)))
 
+    @abstractmethod
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environment that the agent observes and acts in."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

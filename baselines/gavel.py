@@ -111,9 +111,8 @@ class Kinds:
     def _see(self, view: View, jobs: np.ndarray) -> None:
         """Record the nodes that can hold each new job, and its speed on each kind, which never change."""
         if (more := int(jobs.max(initial=-1)) + 1 - len(self._row)) > 0:
-            more += len(
-                self._row
-            )  # capacity doubles: otherwise each new job would copy the rows of all earlier ones
+            # Capacity doubles: otherwise each new job would copy the rows of all earlier ones.
+            more += len(self._row)
             self._row = np.pad(self._row, (0, more), constant_values=-1)
             self._slowest = np.pad(self._slowest, ((0, more), (0, 0)))
         for job in jobs[self._row[jobs] < 0].tolist():

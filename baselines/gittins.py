@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 STEPS = np.array([*LIMITS, *(LIMITS[-1] * 2.0 ** np.arange(1, 13))])  # GPU-seconds at which the index changes
 STARTS = np.array([[0.0], *STEPS[:, None]])  # a at the start of each step, (steps, 1)
-SPANS = np.maximum(
-    np.append(STEPS, 0.0) - STARTS, 0.0
-)  # d to the end of each step; no size is beyond the last
+# d from each start, a row, to the end of each step, a column; no size is beyond the last
+SPANS = np.maximum(np.append(STEPS, 0.0) - STARTS, 0.0)
 
 
 @dataclass

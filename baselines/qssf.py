@@ -51,9 +51,8 @@ class Qssf:
         if not may_any_start(view):
             return Wait()
         queue = view.queue
-        self._order = self._order[
-            view.jobs_of(self._order).phase == QUEUED
-        ]  # predictions change with time alone
+        # Predictions do not change within an instant.
+        self._order = self._order[view.jobs_of(self._order).phase == QUEUED]
         if len(self._order) < len(queue):
             self._order = queue[np.argsort(self._predicted_gpu_s(view.jobs_of(queue)), kind="stable")]
         return view.start_first(self._order) or Wait()

@@ -254,8 +254,13 @@ class Batch(ABC):
         """Return the job-seconds saved relative to the reference policy in the step, in units of reward."""
 
     def _advantage(self, actions: np.ndarray) -> np.ndarray:
-        """Return the advantage of legal actions over the reference policy's choice, in units of reward."""
-        raise NotImplementedError
+        """Return the advantage of legal actions over the reference policy's choice, in units of reward, (N,).
+
+        Batches whose actions have none raise this error; the command and `make` refuse such a reward before.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no advantages of actions: choose another reward"
+        )
 
     @abstractmethod
     def _own(self, actions: np.ndarray) -> np.ndarray:

@@ -490,17 +490,11 @@ class PlainBatch(Batch):
         if action == numbering.wait:
             return "no event is pending, so that waiting would never end: choose another action"
         slot = action - numbering.starts if is_pause else action // numbering.places
-        job = int(self.listed[e, numbering.queue_slots * is_pause + slot])
+        queued, running = np.split(self.listed[e], [numbering.queue_slots])
+        kind, shown = ("running", running) if is_pause else ("queue", queued)
+        job = int(shown[slot])
         if job < 0:
-            shown = (
-                self.listed[e, numbering.queue_slots :]
-                if is_pause
-                else self.listed[e, : numbering.queue_slots]
-            )
-            return (
-                f"{'running' if is_pause else 'queue'} slot {slot} is empty: {np.count_nonzero(shown >= 0)} of "
-                f"{len(shown)} hold a job"
-            )
+            return f"{kind} slot {slot} is empty: {np.count_nonzero(shown >= 0)} of {len(shown)} hold a job"
         return self._why_no_pause(view, job, starter) if is_pause else self._why_no_start(e, view, job)
 
     def _why_no_start(self, e: int, view: View, job: int) -> str:
