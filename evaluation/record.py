@@ -19,14 +19,15 @@ from gpu_cluster_gym.evaluation.runner import Failure, Maker, run_all
 from gpu_cluster_gym.simulator.account import OVER_TIME, Account
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.policy import Preempt, Resize, Start
-from gpu_cluster_gym.simulator.reasons import Decisions, Ranked, Reason, gives_reasons
+from gpu_cluster_gym.simulator.reasons import Decisions, Reason, gives_reasons
 from gpu_cluster_gym.traces import swf
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.cluster import Cluster
     from gpu_cluster_gym.workloads import Workload
 
-SEGMENTS_FILE, TIMELINE_FILE, DECISIONS_FILE = "segments.csv", "timeline.csv", "decisions.csv"
+SEGMENTS_FILE, TIMELINE_FILE = "segments.csv", "timeline.csv"
+DECISIONS_FILE, COMPARED_FILE = "decisions.csv", "compared.csv"
 EVALYS, SWF, PERFETTO = "evalys", "swf", "perfetto"
 
 SEGMENTS = {
@@ -55,12 +56,31 @@ TIMELINE = {
 DECISIONS = {
     "window": SEGMENTS["window"],
     "seed": SEGMENTS["seed"],
+    "decision": "number of the decision in its window, from 0",
     "time_s": "time of the decision",
     "action": "start, pause or resize",
     "job_id": SEGMENTS["job_id"],
-    "reason": "JSON: the fields of `simulator.reasons.Reason`, jobs by their names",
+    "rule": "rule of the policy",
+    "keys": "description of the keys, with their unit; those that end in `, %` are probabilities, the largest first",
+    "key": "key of the job; smaller keys come first; empty for infinity",
+    "place": "place of the job in the order, or of the move among the compared ones, from 1; 0 for none",
+    "ranked": "number of jobs in the order, or of compared moves",
+    "skipped": "number of queued jobs earlier in the order that do not start at this instant",
 }
 """Columns of `decisions.csv`: a row per decision of a policy that gives reasons."""
+
+COMPARED = {
+    "window": SEGMENTS["window"],
+    "seed": SEGMENTS["seed"],
+    "decision": "number of the decision in `decisions.csv`",
+    "role": "`earlier` or `later`: a job of the order that does not start; `cause`: the job that gets a paused "
+    "job's GPUs; `term`: a further quantity; `option`: a compared move, the first of a decision being made",
+    "name": "name of a term or move; `{job}` in it stands for the job; a term that ends in `, job` is a job",
+    "job_id": "the job, as in `jobs.csv`; empty for none",
+    "value": "key of the job, or value of the term or move, in the unit of its name or of the keys; empty for infinity",
+    "minimum": "value that a move must exceed; empty for none",
+}
+"""Columns of `compared.csv`: a row per job, quantity or move that a decision compared and the record lists."""
 
 JOBSET = (
     "job_id",
@@ -85,7 +105,7 @@ class Record(NamedTuple):
 
     results: a row per job, as `simulator.results` declares it. segments: columns `SEGMENTS`. timeline: columns
     `TIMELINE`. executions: columns `JOBSET` and the window, a row for each time that a job holds GPUs. decisions:
-    columns `DECISIONS`, empty for a policy without reasons.
+    columns `DECISIONS`, and compared: columns `COMPARED`; both are empty for a policy without reasons.
     """
 
     results: pd.DataFrame
@@ -93,6 +113,7 @@ class Record(NamedTuple):
     timeline: pd.DataFrame
     executions: pd.DataFrame
     decisions: pd.DataFrame
+    compared: pd.DataFrame
 
 
 def simulate(
@@ -141,55 +162,66 @@ def record_window(make: Maker, workload: "Workload", *, oracle: bool = False) ->
     segments = segments.assign(job_id=workload.table["job_id"].to_numpy()[segments["job"]], **key)
     timeline = account.over_time().assign(**key)
     executions = jobset(workload.table, holdings, texts["gpus"]).assign(window=workload.window.number)
-    reasons = decisions_table(workload.table["job_id"].astype(str).tolist(), decisions).assign(**key)
+    names = workload.table["job_id"].astype(str).tolist()
+    decided, compared = (table.assign(**key) for table in decision_tables(names, decisions))
     return Record(
-        results, segments[list(SEGMENTS)], timeline[list(TIMELINE)], executions, reasons[list(DECISIONS)]
+        results,
+        segments[list(SEGMENTS)],
+        timeline[list(TIMELINE)],
+        executions,
+        decided[list(DECISIONS)],
+        compared[list(COMPARED)],
     )
 
 
 ACTIONS = {Start: "start", Preempt: "pause", Resize: "resize"}
 
 
-def decisions_table(names: Sequence[str], decisions: Decisions | None) -> pd.DataFrame:
-    """Return a row per decision, the columns `DECISIONS` except window and seed; names: of the jobs, by number."""
-    rows = decisions.rows if decisions else []
-    found = {
-        "time_s": [each.time_s for each in rows],
-        "action": [ACTIONS[type(each.action)] for each in rows],
-        "job_id": [names[each.reason.own.job] for each in rows],
-        "reason": [json.dumps(reason_document(each.reason, names), separators=(",", ":")) for each in rows],
-    }
-    return pd.DataFrame(found).astype({"time_s": float, "action": object, "job_id": object, "reason": object})
+def decision_tables(names: Sequence[str], decisions: Decisions | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the columns `DECISIONS` and the columns `COMPARED`, except window and seed; names: of the jobs, by number.
 
-
-def reason_document(reason: Reason, names: Sequence[str]) -> dict[str, Any]:
-    """Return a reason as JSON without its empty fields: jobs by name, numbers to seven digits, infinity as null.
-
-    An option is its name, its job or null, its value and its minimum.
+    Keys and values have seven digits.
     """
-
-    def named(each: Ranked) -> tuple[str, float | None]:
-        return names[each.job], _digits(each.key)
-
-    found = reason._asdict() | {
-        "own": named(reason.own),
-        "earlier": [named(each) for each in reason.earlier],
-        "later": [named(each) for each in reason.later],
-        "cause": named(reason.cause) if reason.cause else None,
-        "terms": [
-            (term, names[int(value)] if term.endswith(", job") else _digits(value))
-            for term, value in reason.terms
-        ],
-        "options": [
-            (name, names[job] if job >= 0 else None, _digits(value), _digits(minimum))
-            for name, job, value, minimum in reason.options
-        ],
+    decided: list[tuple[Any, ...]] = []
+    compared: list[tuple[Any, ...]] = []
+    for number, (time_s, action, reason) in enumerate(decisions.rows if decisions else []):
+        own = reason.own
+        decided.append(
+            (
+                *(number, time_s, ACTIONS[type(action)], names[own.job], reason.rule, reason.keys),
+                *(_digits(own.key), reason.place, reason.ranked, reason.skipped),
+            )
+        )
+        compared += _compared(number, reason, names)
+    kinds: dict[Any, type] = {
+        **dict.fromkeys(("decision", "place", "ranked", "skipped"), int),
+        **dict.fromkeys(("time_s", "key", "value", "minimum"), float),
     }
-    return {name: value for name, value in found.items() if value not in (None, [])}
+    tables = []
+    for columns, rows in ((DECISIONS, decided), (COMPARED, compared)):
+        table = pd.DataFrame(rows, columns=list(columns)[2:])
+        tables.append(table.astype({name: kinds.get(name, object) for name in table}))
+    return tables[0], tables[1]
 
 
-def _digits(value: float) -> float | None:
-    return float(f"{value:.7g}") if math.isfinite(value) else None
+def _compared(number: int, reason: Reason, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the columns `COMPARED`, except window and seed, of what a decision compared."""
+    cause = (reason.cause,) if reason.cause else ()
+    for role, jobs in (("earlier", reason.earlier), ("later", reason.later), ("cause", cause)):
+        for job, key in jobs:
+            yield number, role, "", names[job], _digits(key), math.nan
+    for name, value in reason.terms:
+        if name.endswith(", job"):
+            yield number, "term", name, names[int(value)], math.nan, math.nan
+        else:
+            yield number, "term", name, "", _digits(value), math.nan
+    for name, job, value, minimum in reason.options:
+        yield number, "option", name, names[job] if job >= 0 else "", _digits(value), _digits(minimum)
+
+
+def _digits(value: float) -> float:
+    """Return a number to seven digits, NaN for infinity."""
+    return float(f"{value:.7g}") if math.isfinite(value) else math.nan
 
 
 def jobset(jobs: pd.DataFrame, holdings: pd.DataFrame, gpus: pd.Series) -> pd.DataFrame:
@@ -264,6 +296,7 @@ def write(folder: Path, records: Mapping[str, Record], cluster: "Cluster") -> No
         record.timeline.to_csv(place / TIMELINE_FILE, index=False)
         if len(record.decisions):
             record.decisions.to_csv(place / DECISIONS_FILE, index=False)
+            record.compared.to_csv(place / COMPARED_FILE, index=False)
         for kind in (EVALYS, SWF):
             (place / kind).mkdir(exist_ok=True)
         for window, rows in record.executions.groupby("window"):

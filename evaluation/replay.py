@@ -7,7 +7,7 @@ seconds from the first submission of the window.
 import base64
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +16,21 @@ import pandas as pd
 
 from gpu_cluster_gym.evaluation.plot import run_tables
 from gpu_cluster_gym.evaluation.plot.run_tables import Run
-from gpu_cluster_gym.evaluation.record import DECISIONS_FILE, SEGMENTS_FILE, TIMELINE_FILE, time_means
+from gpu_cluster_gym.evaluation.record import (
+    COMPARED,
+    COMPARED_FILE,
+    DECISIONS,
+    DECISIONS_FILE,
+    SEGMENTS_FILE,
+    TIMELINE_FILE,
+    time_means,
+)
 
 COLUMNS = {
     SEGMENTS_FILE: ["window", "job_id", "phase", "from_s", "to_s", "num_gpus", "gpus", "cores"],
     TIMELINE_FILE: ["window", "time_s", "held_gpus", "busy_gpus", "queued"],
-    DECISIONS_FILE: ["window", "time_s", "action", "reason"],
+    DECISIONS_FILE: [name for name in DECISIONS if name != "seed"],
+    COMPARED_FILE: [name for name in COMPARED if name != "seed"],
 }
 """Columns that the report reads, by file."""
 PHASES = ("queued", "reserved", "loading", "running", "pausing", "restarting")
@@ -53,7 +62,7 @@ def replayed(run: Run) -> list[int]:
 
 def by_window(run: Run, windows: Sequence[int]) -> Iterator[Run]:
     """Yield a run for each of these windows, whose tables have the rows of the window only."""
-    tables = {name: getattr(run, name) for name in ("jobs", "segments", "timeline", "decisions")}
+    tables = {name: getattr(run, name) for name in ("jobs", "segments", "timeline", "decisions", "compared")}
     split = {
         name: {policy: dict(iter(table.groupby("window"))) for policy, table in each.items()}
         for name, each in tables.items()
@@ -75,20 +84,21 @@ def window_data(run: Run, window: int) -> dict[str, Any]:
     """
     shown_to, end_s = time_shown(run, window)
     jobs = _jobs(run, end_s)
+    names = jobs.index.tolist()
     places: dict[tuple[str, float], int] = {("", 0.0): 0}
     policies: dict[str, Any] = {}
     for policy, table in run.segments.items():
         policies[policy] = {
-            "lives": lives(table, list(jobs.index), places),
+            "lives": lives(table, names, places),
             "timeline": _timeline(run.timeline[policy], shown_to),
         }
         if policy in run.decisions:
-            policies[policy]["why"] = why(run.decisions[policy], list(jobs.index))
+            policies[policy]["why"] = why(run.decisions[policy], run.compared[policy], names)
     return {
         "to": round(shown_to),
         "end": round(end_s),
         "jobs": {
-            "id": list(jobs.index),
+            "id": names,
             "submit": jobs["submit_s"].round().astype(int).tolist(),
             "gpus": jobs["gpus"].astype(int).tolist(),
             "counted": jobs["counted"].astype(int).tolist(),
@@ -158,7 +168,7 @@ def lives(table: pd.DataFrame, jobs: list[str], places: dict[tuple[str, float], 
     return found
 
 
-def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
+def why(decisions: pd.DataFrame, compared: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
     """Return the reasons of one policy's decisions by columns, which `html_report_replay.js` joins to rows.
 
     texts: rules, descriptions of keys, names of terms and of options, each once; other columns have their places.
@@ -169,80 +179,65 @@ def why(decisions: pd.DataFrame, jobs: list[str]) -> dict[str, Any]:
     """
     number = {name: place for place, name in enumerate(jobs)}
     texts: dict[str, int] = {}
-    kinds = {name: kind for kind, name in enumerate(ACTIONS)}
-    known = np.zeros(len(decisions), bool)
-    rows: list[tuple[Any, ...]] = []
-    # per list: how many entries each decision has, their jobs and their keys
-    ranked: list[tuple[str, list[int], list[int], list[float | None]]] = [
-        (name, [], [], []) for name in ("earlier", "later", "cause")
-    ]
-    terms: list[list[Any]] = []
-    options: list[list[Any]] = []
-    # one reason at a time: thousands of parsed reasons do not fit the processor's cache and take half as long again
-    for place, reason in enumerate(decisions["reason"].to_numpy(object)):
-        each = _parse(reason)[0]
-        name, key = each["own"]
-        if name not in number:
-            continue
-        known[place] = True
-        rule = texts.setdefault(each["rule"], len(texts))
-        keys = texts.setdefault(each["keys"], len(texts))
-        rows.append((number[name], rule, keys, key, each["place"], each["ranked"], each["skipped"]))
-        if "cause" in each:
-            each["cause"] = [each["cause"]]
-        for what, counts, others, other_keys in ranked:
-            if what not in each:
-                counts.append(0)
-                continue
-            before = len(others)
-            for other, value in each[what]:
-                if other in number:
-                    others.append(number[other])
-                    other_keys.append(value)
-            counts.append(len(others) - before)
-        terms.append(each.get("terms", []))
-        options.append(each.get("options", []))
+
+    def text(column: np.ndarray | pd.Series) -> list[int]:
+        places: list[int] = _mapped(column, lambda each: texts.setdefault(each, len(texts))).tolist()
+        return places
+
+    def job(column: pd.Series) -> np.ndarray:
+        return _mapped(column, lambda each: number.get(each, -1))
+
+    own = job(decisions["job_id"])
+    known = own >= 0
+    decided = decisions[known]
     columns: dict[str, Any] = {
-        "time": np.diff(decisions["time_s"].to_numpy()[known].round().astype(int), prepend=0).tolist(),
-        "kind": [kinds[action] for action in decisions["action"].to_numpy(object)[known]],
-        **{
-            name: [row[at] for row in rows]
-            for at, name in enumerate(("job", "rule", "keys", "key", "place", "ranked", "skipped"))
-        },
+        "time": np.diff(decided["time_s"].to_numpy().round().astype(int), prepend=0).tolist(),
+        "kind": _mapped(decided["action"], ACTIONS.index).tolist(),
+        "job": own[known].tolist(),
+        "rule": text(decided["rule"]),
+        "keys": text(decided["keys"]),
+        "key": _tenths(decided["key"].to_numpy()),
+        **{name: decided[name].tolist() for name in ("place", "ranked", "skipped")},
     }
-    columns["key"] = _tenths(columns["key"])
-    for name, counts, others, other_keys in ranked:
-        columns[name] = {"count": counts, "job": others, "key": _tenths(other_keys)}
-    columns["terms"] = {
-        "count": [len(each) for each in terms],
-        "name": [texts.setdefault(name, len(texts)) for each in terms for name, _ in each],
-        "value": _tenths(
-            [
-                number.get(value, -1) / 10 if isinstance(value, str) else value
-                for each in terms
-                for _, value in each
-            ]
-        ),
-    }
-    columns["options"] = {
-        "count": [len(each) for each in options],
-        "name": [texts.setdefault(name, len(texts)) for each in options for name, *_ in each],
-        "job": [number.get(job, -1) for each in options for _, job, _, _ in each],
-        "value": _tenths([value for each in options for _, _, value, _ in each]),
-        "minimum": _tenths([minimum for each in options for *_, minimum in each]),
-    }
+    row = np.where(known, np.cumsum(known) - 1, -1)[compared["decision"].to_numpy()]
+    role = np.where(row >= 0, _mapped(compared["role"], ROLES.index), -1)
+    other, names = job(compared["job_id"]), compared["name"].to_numpy(object)
+    values, minima = compared["value"].to_numpy(), compared["minimum"].to_numpy()
+    for at, list_name in enumerate(LISTS):
+        listed = role == at
+        found: dict[str, Any] = {}
+        match list_name:
+            case "terms":
+                of_job = _mapped(names[listed], lambda each: each.endswith(", job")) == 1
+                found["name"] = text(names[listed])
+                found["value"] = _tenths(np.where(of_job, other[listed] / 10, values[listed]))
+            case "options":
+                found["name"], found["job"] = text(names[listed]), other[listed].tolist()
+                found["value"], found["minimum"] = _tenths(values[listed]), _tenths(minima[listed])
+            case _:
+                listed &= other >= 0
+                found["job"], found["key"] = other[listed].tolist(), _tenths(values[listed])
+        columns[list_name] = {"count": np.bincount(row[listed], minlength=len(decided)).tolist(), **found}
     return {"texts": list(texts), **columns}
 
 
-_parse = json.JSONDecoder().raw_decode
-"""Parser of one reason, which returns it and its length; the checks of `json.loads` take a quarter of its time."""
 ACTIONS = ("start", "pause", "resize")
 """Kinds of decisions, by their number in the page."""
+ROLES = ("earlier", "later", "cause", "term", "option")
+"""Roles in `evaluation.record.COMPARED`."""
+LISTS = ("earlier", "later", "cause", "terms", "options")
+"""Their names in the page."""
 
 
-def _tenths(values: list[float | None]) -> list[int | None]:
-    """Return numbers as whole tenths; none for infinity."""
-    exact = np.array(values, float)  # NaN for none
+def _mapped(column: np.ndarray | pd.Series, number: Callable[[str], int]) -> np.ndarray:
+    """Return the number of each text in a column; the function is called once for each different text."""
+    texts = column.tolist()
+    numbers = {each: number(each) for each in dict.fromkeys(texts)}
+    return np.fromiter(map(numbers.__getitem__, texts), int, len(texts))
+
+
+def _tenths(exact: np.ndarray) -> list[int | None]:
+    """Return numbers as whole tenths; none for infinity, which is NaN."""
     known = np.isfinite(exact)
     found: list[int | None] = np.where(known, np.rint(10 * exact), 0).astype(int).tolist()
     for place in np.flatnonzero(~known).tolist():

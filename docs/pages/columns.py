@@ -7,7 +7,7 @@ from docs.pages.markdown import table
 from docs.pages.policies import field_docstrings
 from gpu_cluster_gym.agents.training import KINDS
 from gpu_cluster_gym.evaluation.metrics import METRICS
-from gpu_cluster_gym.evaluation.record import DECISIONS, SEGMENTS, TIMELINE
+from gpu_cluster_gym.evaluation.record import COMPARED, DECISIONS, SEGMENTS, TIMELINE
 from gpu_cluster_gym.simulator import results
 from gpu_cluster_gym.simulator.view import Entities, Gpus, Jobs, Nodes
 from gpu_cluster_gym.traces import COLUMNS
@@ -64,6 +64,7 @@ def run_tables() -> Iterator[str]:
     yield f"## Record: `segments.csv`\n\n{columns_table(SEGMENTS)}"
     yield f"## Record: `timeline.csv`\n\n{columns_table(TIMELINE)}"
     yield f"## Record: `decisions.csv`\n\n{columns_table(DECISIONS)}"
+    yield f"## Record: `compared.csv`\n\n{columns_table(COMPARED)}"
 
 
 def columns_table(columns: Mapping[str, str]) -> str:

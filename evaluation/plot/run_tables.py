@@ -14,6 +14,7 @@ import pandas as pd
 from gpu_cluster_gym.evaluation.comparison import Comparison
 from gpu_cluster_gym.evaluation.provenance import PROVENANCE
 from gpu_cluster_gym.evaluation.record import (
+    COMPARED_FILE,
     DECISIONS_FILE,
     SEGMENTS_FILE,
     TIMELINE_FILE,
@@ -40,7 +41,10 @@ TEXT_COLUMNS = (
     "gpus",
     "nodes",
     "action",
-    "reason",
+    "rule",
+    "keys",
+    "role",
+    "name",
     "user",
     "vc",
     "tenant",
@@ -61,8 +65,8 @@ class Run:
     """Content of a run folder, with tables by policy in the order of the comparison table.
 
     choices, summary, provenance: the JSON files. jobs: results, a row per job. segments, timeline: of
-    `evaluation.record`, without the schedule of the log, empty if the run was not recorded; decisions: likewise, of the
-    policies that give reasons.
+    `evaluation.record`, without the schedule of the log, empty if the run was not recorded; decisions, compared:
+    likewise, of the policies that give reasons.
     owners: user, virtual cluster and tenant of each job, as far as the trace has them; None if it has none.
     cut_s: part of each window to which segments and timeline are cut, see `between`; None for whole windows.
     Points in time count from the first submission of their window, or from the begin of that part.
@@ -76,6 +80,7 @@ class Run:
     segments: dict[str, pd.DataFrame]
     timeline: dict[str, pd.DataFrame]
     decisions: dict[str, pd.DataFrame] = field(default_factory=dict)
+    compared: dict[str, pd.DataFrame] = field(default_factory=dict)
     owners: pd.DataFrame | None = None
     cut_s: tuple[float, float] | None = None
 
@@ -168,11 +173,8 @@ def read(
         jobs={name: _from_window_start(table, starts) for name, table in jobs.items()},
         segments=_tables(places, SEGMENTS_FILE, starts, columns),
         timeline=_tables(places, TIMELINE_FILE, starts, columns),
-        decisions={
-            name: _from_window_start(_table(place / DECISIONS_FILE, columns.get(DECISIONS_FILE)), starts)
-            for name, place in places.items()
-            if (place / DECISIONS_FILE).is_file()
-        },
+        decisions=_reasons(places, DECISIONS_FILE, starts, columns),
+        compared=_reasons(places, COMPARED_FILE, starts, columns),
         owners=_table(folder / OWNERS) if (folder / OWNERS).is_file() else None,
     )
 
@@ -198,6 +200,7 @@ def renamed(run: Run, names: Mapping[str, str]) -> Run:
         segments=keyed(run.segments),
         timeline=keyed(run.timeline),
         decisions=keyed(run.decisions),
+        compared=keyed(run.compared),
     )
 
 
@@ -262,6 +265,17 @@ def _tables(
         return {}
     return {
         policy: _from_window_start(_table(file, columns.get(name)), starts) for policy, file in files.items()
+    }
+
+
+def _reasons(
+    places: dict[str, Path], name: str, starts: pd.Series, columns: Mapping[str, list[str]]
+) -> dict[str, pd.DataFrame]:
+    """Return the table of each policy that gives reasons."""
+    return {
+        policy: _from_window_start(_table(place / name, columns.get(name)), starts)
+        for policy, place in places.items()
+        if (place / name).is_file()
     }
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import re
 import subprocess
 import sys
@@ -73,6 +74,13 @@ def lives_of(win: dict[str, Any], policy: str) -> dict[str, list[tuple[str, floa
             time += lasts
     assert next(flat, None) is None
     return found
+
+
+def compared_by(run: Run, policy: str, window: int, decision: int) -> dict[str, list[dict[Any, Any]]]:
+    """Return what a decision compared, by role: the rows of `compared.csv`."""
+    table = run.compared[policy]
+    rows = table[(table["window"] == window) & (table["decision"] == decision)]
+    return {str(role): own.to_dict("records") for role, own in rows.groupby("role")}
 
 
 # The file.
@@ -267,27 +275,76 @@ def test_lives_give_the_results(run: Run, text: str) -> None:
 
 
 def test_reasons_match_the_record(run: Run, text: str) -> None:
-    """Each decision of `decisions.csv` is in the page with its texts, jobs and keys, in tenths."""
+    """Each row of `decisions.csv` and `compared.csv` is in the page with its texts, jobs and keys, in tenths."""
     win = window_of(text)
     assert {*run.decisions} == {"fifo", "srtf"}
     for policy, decisions in run.decisions.items():
         why, jobs = win["policies"][policy]["why"], win["jobs"]["id"]
-        later = iter(zip(why["later"]["job"], why["later"]["key"], strict=True))
+        entries = {
+            role: iter(zip(why[role]["job"], why[role]["key"], strict=True))
+            for role in ("earlier", "later", "cause")
+        }
         assert len(why["time"]) == len(decisions)
         for place, row in enumerate(decisions.to_dict("records")):
-            reason = json.loads(row["reason"])
+            compared = compared_by(run, policy, 0, place)
+            assert row["decision"] == place
             assert sum(why["time"][: place + 1]) == round(row["time_s"])
             assert ("start", "pause", "resize")[why["kind"][place]] == row["action"]
-            assert jobs[why["job"][place]] == row["job_id"] == reason["own"][0]
-            assert why["texts"][why["rule"][place]] == reason["rule"]
-            assert why["texts"][why["keys"][place]] == reason["keys"]
-            assert why["key"][place] == pytest.approx(10 * reason["own"][1], abs=0.51)
-            assert [why[name][place] for name in ("place", "ranked")] == [reason["place"], reason["ranked"]]
-            listed = [next(later) for _ in range(why["later"]["count"][place])]
-            assert [jobs[job] for job, _ in listed] == [name for name, _ in reason.get("later", ())]
-            keys = [10 * key for _, key in reason.get("later", ())]
-            assert [key for _, key in listed] == pytest.approx(keys, abs=0.51)
-        assert next(later, None) is None
+            assert jobs[why["job"][place]] == row["job_id"]
+            assert [why["texts"][why[name][place]] for name in ("rule", "keys")] == [row["rule"], row["keys"]]
+            assert why["key"][place] == pytest.approx(10 * row["key"], abs=0.51)
+            for name in ("place", "ranked", "skipped"):
+                assert why[name][place] == row[name]
+            for role, each in entries.items():
+                listed = [next(each) for _ in range(why[role]["count"][place])]
+                own = compared.get(role, [])
+                assert [jobs[job] for job, _ in listed] == [entry["job_id"] for entry in own]
+                assert [key for _, key in listed] == pytest.approx(
+                    [10 * entry["value"] for entry in own], abs=0.51
+                )
+        assert all(next(each, None) is None for each in entries.values())
+
+
+def test_reasons_of_a_page_by_hand() -> None:
+    """Two decisions on jobs x and y of a window; job z is not shown, so that its decision and entries are left out."""
+    decisions = pd.DataFrame(
+        {
+            "decision": [0, 1, 2],
+            "time_s": [10.2, 11.0, 15.0],
+            "action": ["start", "start", "pause"],
+            "job_id": ["x", "z", "y"],
+            "rule": ["In order.", "In order.", "The best move."],
+            "keys": ["run time, s", "run time, s", "gain, s"],
+            "key": [1.26, 2.0, math.inf],
+            "place": [1, 2, 3],
+            "ranked": [4, 5, 6],
+            "skipped": [0, 1, 2],
+        }
+    )
+    rows = [
+        (0, "later", "", "y", 3.0, math.nan),
+        (0, "later", "", "z", 4.0, math.nan),
+        (1, "earlier", "", "x", 5.0, math.nan),
+        (2, "cause", "", "x", 6.0, math.nan),
+        (2, "term", "head, job", "x", math.nan, math.nan),
+        (2, "term", "gain, s", "", 7.5, math.nan),
+        (2, "option", "wait", "", 0.5, math.nan),
+    ]
+    compared = pd.DataFrame(rows, columns=["decision", "role", "name", "job_id", "value", "minimum"])
+    found = replay.why(decisions, compared, ["y", "x"])
+    texts = found["texts"]
+    assert (found["time"], found["kind"], found["job"], found["key"]) == ([10, 5], [0, 1], [1, 0], [13, None])
+    assert [texts[place] for place in found["rule"]] == ["In order.", "The best move."]
+    assert [texts[place] for place in found["keys"]] == ["run time, s", "gain, s"]
+    assert (found["place"], found["ranked"], found["skipped"]) == ([1, 3], [4, 6], [0, 2])
+    assert found["earlier"] == {"count": [0, 0], "job": [], "key": []}
+    assert found["later"] == {"count": [1, 0], "job": [0], "key": [30]}
+    assert found["cause"] == {"count": [0, 1], "job": [1], "key": [60]}
+    terms, options = found["terms"], found["options"]
+    assert (terms["count"], [texts[place] for place in terms["name"]]) == ([0, 2], ["head, job", "gain, s"])
+    assert terms["value"] == [1, 75]
+    assert (options["count"], [texts[place] for place in options["name"]]) == ([0, 1], ["wait"])
+    assert (options["job"], options["value"], options["minimum"]) == ([-1], [5], [None])
 
 
 def test_the_time_shown_ends_where_scheduling_does() -> None:
@@ -485,21 +542,23 @@ def test_ten_random_decisions_are_explained_as_recorded(page: Browser, folder: P
     for place, policy in enumerate(page.run("replay.sides.map((side) => side.policy)")):
         decisions = run.decisions[policy]
         for row in rng.choice(len(decisions), 5, replace=False).tolist():
-            time_s, action, job, reason = decisions.loc[row, ["time_s", "action", "job_id", "reason"]]
+            found = decisions.loc[row]
+            time_s, action, job = (found[name] for name in ("time_s", "action", "job_id"))
+            compared = compared_by(run, policy, int(found["window"]), int(found["decision"]))
             page.run(f"select(replay.win.jobs.id.indexOf({json.dumps(job)}))")
             told = page.run(
                 f"""[...document.querySelectorAll('#card ol')[{place}].querySelectorAll('li')]
                 .filter((each) => each.innerText.startsWith('{clock(round(time_s))}')).map((each) => each.innerText)"""
             )
-            found = json.loads(reason)
             submitted = f"replay.win.jobs.submit[replay.win.jobs.id.indexOf({json.dumps(job)})]"
-            own = page.run(f"keyText({json.dumps(found['keys'])}, {found['own'][1]:.1f}, {submitted})")
+            own = page.run(f"keyText({json.dumps(found['keys'])}, {found['key']:.1f}, {submitted})")
             if action == "pause":
-                parts = [f"Why: for job {found['cause'][0]}", own]
+                parts = [f"Why: for job {compared['cause'][0]['job_id']}", own]
             else:
                 where = "first" if found["place"] == 1 else f"number {found['place']}"
                 parts = [f"Why: {where} of {found['ranked']} by ", own]
-                parts += [f"{name} (" for name, _ in (*found.get("earlier", ()), *found.get("later", ()))]
+                others = (*compared.get("earlier", ()), *compared.get("later", ()))
+                parts += [f"{each['job_id']} (" for each in others]
             assert any(all(part in line for part in parts) for line in told), (parts, told)
 
 
@@ -508,31 +567,32 @@ def test_decisions_of_union_are_explained(page: Browser, tmp_path: Path) -> None
     folder = ran(tmp_path, tiny.mixed(seed=1), "--report", "--policy", "union", "fifo", "--no-floors")
     opened(page, folder)
     place = page.run("replay.sides.map((side) => side.policy)").index("union")
-    decisions = run_tables.read(folder).decisions["union"]
-    rules = [json.loads(reason)["rule"] for reason in decisions["reason"]]
-    first = decisions.assign(rule=rules).drop_duplicates(["action", "rule"])
+    run = run_tables.read(folder)
+    first = run.decisions["union"].drop_duplicates(["action", "rule"])
     assert {*first["action"]} == {"start", "pause", "resize"}
-    for time_s, action, job, reason in first[["time_s", "action", "job_id", "reason"]].itertuples(
-        index=False
-    ):
+    for found in first.to_dict("records"):
+        time_s, action, job = (found[name] for name in ("time_s", "action", "job_id"))
+        compared = compared_by(run, "union", int(found["window"]), int(found["decision"]))
         page.run(f"select(replay.win.jobs.id.indexOf({json.dumps(job)}))")
         said = page.run(
             f"""[...document.querySelectorAll('#card ol')[{place}].querySelectorAll('li')]
             .filter((each) => each.innerText.startsWith('{clock(round(time_s))}')).map((each) => each.innerText)"""
         )
-        found = json.loads(reason)
         wanted = {
             "start": f"of {found['ranked']} by ",
-            "pause": f"Why: for job {found.get('cause', [''])[0]}",
+            "pause": f"Why: for job {compared.get('cause', [{'job_id': ''}])[0]['job_id']}",
             "resize": f"Why: {found['rule']} Its estimated remaining time is ",
         }[action]
         terms = [
-            page.run(
-                f"termText({json.dumps(name)}, {value if value is None else round(value, 1)}, replay.win)"
-            )
-            for name, value in found.get("terms", ())
+            page.run(f"termText({json.dumps(each['name'])}, {json.dumps(finite(each['value']))}, replay.win)")
+            for each in compared.get("term", ())
         ]
         assert any(all(part in line for part in (wanted, *terms)) for line in said), (wanted, terms, said)
+
+
+def finite(value: float) -> float | None:
+    """Return a value as the page has it: rounded to tenths, None for infinity."""
+    return None if math.isnan(value) else round(value, 1)
 
 
 def test_probabilities_of_an_agent_are_explained(page: Browser, folder: Path) -> None:

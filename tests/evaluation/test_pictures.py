@@ -333,6 +333,7 @@ def test_the_documents_name_every_column_and_picture() -> None:
         ("segments", record.SEGMENTS),
         ("timeline", record.TIMELINE),
         ("decisions", record.DECISIONS),
+        ("compared", record.COMPARED),
     ):
         named = page.partition(f"## Record: `{file}.csv`")[2].partition("\n## ")[0]
         assert re.findall(r"^\| `(\w+)` \|", named, re.MULTILINE) == list(columns)

@@ -1,6 +1,7 @@
 """Records add up to the results, GPU by GPU, and their files follow the formats of evalys and Perfetto."""
 
 import json
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,8 @@ from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.evaluation.record import (
+    COMPARED,
+    DECISIONS,
     JOBSET,
     SEGMENTS,
     TIMELINE,
@@ -26,6 +29,8 @@ from gpu_cluster_gym.evaluation.record import (
     time_means,
 )
 from gpu_cluster_gym.evaluation.runner import run_window
+from gpu_cluster_gym.simulator.policy import Placement, Preempt, Start
+from gpu_cluster_gym.simulator.reasons import Decision, Decisions, Option, Ranked, Reason
 from gpu_cluster_gym.traces import load
 from gpu_cluster_gym.workloads import Workload
 from tests.cases import tiny
@@ -227,6 +232,53 @@ def test_executions_in_the_standard_workload_format_are_read_again(
     assert any(note.startswith(machines) for note in read.attrs["notes"])
 
 
+# Decisions.
+
+
+def test_decisions_are_listed_with_what_they_compared() -> None:
+    """Hand-worked: a start before b and after c, a pause of a for c, and a move among two.
+
+    Infinity and a missing job are empty; a term of a job has its name.
+    """
+    decided = Decisions()
+    start = Reason(
+        "In order.", "run time, s", Ranked(0, 60.0), 2, 3, 1, (Ranked(2, 0.123456789),), (Ranked(1, 70.0),)
+    )
+    terms = (("head of the queue, job", 2.0), ("it could start in, s", math.inf))
+    pause = Reason("In order.", "run time, s", Ranked(0, math.inf), 3, 3, cause=Ranked(2, 5.0), terms=terms)
+    options = (Option("start {job}", 1, 9.0, 0.5), Option("wait", -1, 0.0))
+    move = Reason("The best move.", "JCT saved, s", Ranked(1, 9.0), 1, 2, options=options)
+    begins = Placement((0,), 1)
+    decided.rows += [
+        Decision(1.5, Start(0, begins), start),
+        Decision(4.0, Preempt(0), pause),
+        Decision(4.0, Start(1, begins), move),
+    ]
+    decisions, compared = record.decision_tables(["a", "b", "c"], decided)
+    assert decisions.to_csv(index=False).splitlines() == [
+        ",".join(list(DECISIONS)[2:]),
+        '0,1.5,start,a,In order.,"run time, s",60.0,2,3,1',
+        '1,4.0,pause,a,In order.,"run time, s",,3,3,0',
+        '2,4.0,start,b,The best move.,"JCT saved, s",9.0,1,2,0',
+    ]
+    assert compared.to_csv(index=False).splitlines() == [
+        ",".join(list(COMPARED)[2:]),
+        "0,earlier,,c,0.1234568,",
+        "0,later,,b,70.0,",
+        "1,cause,,c,5.0,",
+        '1,term,"head of the queue, job",c,,',
+        '1,term,"it could start in, s",,,',
+        "2,option,start {job},b,9.0,0.5",
+        "2,option,wait,,0.0,",
+    ]
+
+
+def test_a_policy_without_reasons_has_empty_tables_of_decisions() -> None:
+    decisions, compared = record.decision_tables(["a"], None)
+    assert len(decisions) == len(compared) == 0
+    assert [*decisions, *compared] == [*list(DECISIONS)[2:], *list(COMPARED)[2:]]
+
+
 # By the command.
 
 
@@ -239,7 +291,8 @@ def test_the_command_writes_the_requested_files(tmp_path: Path, capsys: pytest.C
     capsys.readouterr()
     plain, kept = (tmp_path / name / "srtf" for name in ("plain", "kept"))
     assert {path.name for path in plain.iterdir()} == {"jobs.csv"}
-    names = {"jobs.csv", "segments.csv", "timeline.csv", "decisions.csv", "evalys", "swf", "perfetto"}
+    names = {"jobs.csv", "segments.csv", "timeline.csv", "decisions.csv", "compared.csv"}
+    names |= {"evalys", "swf", "perfetto"}
     assert {path.name for path in kept.iterdir()} == names
     assert (plain / "jobs.csv").read_bytes() == (kept / "jobs.csv").read_bytes()
     assert (plain.parent / "choices.json").read_bytes() == (kept.parent / "choices.json").read_bytes()
