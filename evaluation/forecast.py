@@ -467,10 +467,9 @@ def work(args: Sequence[str]) -> None:
         *at, *about(chosen, now, found, by, why), "", *lines(rows), sep="\n", markup=False, highlight=False
     )
     if chosen.csv:
-        seconds = [f"{name}_s" for name in ("low", "middle", "high")]
-        absolute = rows.assign(**{name: rows[name] + now.now_s + snapshot.zero_s for name in seconds})
-        absolute.to_csv(chosen.csv, index=False)
-        out.print(f"Starts on the clock of the log, s: {chosen.csv}", markup=False, highlight=False)
+        on_clock(rows, now.now_s + snapshot.zero_s, chosen.time_zone).to_csv(chosen.csv, index=False)
+        unit = "" if at else ", s"
+        out.print(f"Starts on the clock of the log{unit}: {chosen.csv}", markup=False, highlight=False)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -486,7 +485,9 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     found.add_argument("--no-arrivals", action="store_true", help="simulate no further arrivals")
     found.add_argument("--seed", type=_count, default=0, help="random seed; default: 0")
-    found.add_argument("--csv", help="CSV file for the forecast starts, as times on the log's clock")
+    found.add_argument(
+        "--csv", help="CSV file for the forecast starts: dates, or seconds for a log without dates"
+    )
     return found
 
 
@@ -537,8 +538,29 @@ def clock_time(time_s: float, zone: str | None) -> list[str]:
     """
     if time_s < FIRST_DATE_S:
         return []
-    local = datetime.fromtimestamp(round(time_s), ZoneInfo(zone or "UTC"))
-    return [f"Snapshot of {local:%Y-%m-%d %H:%M:%S %Z}; starts count from then"]
+    return [f"Snapshot of {_local(time_s, zone):%Y-%m-%d %H:%M:%S %Z}; starts count from then"]
+
+
+def _local(time_s: float, zone: str | None) -> datetime:
+    """Return a time in s since 1970 as a date of a time zone, to the second."""
+    return datetime.fromtimestamp(round(time_s), ZoneInfo(zone or "UTC"))
+
+
+def on_clock(rows: pd.DataFrame, at_s: float, zone: str | None) -> pd.DataFrame:
+    """Return the rows of `rows_of` with starts on the clock of the log; a start is empty where the job never starts.
+
+    at_s: the time of the snapshot, as in `clock_time`. For a log with dates, `low`, `middle` and `high` are dates and
+    times with their offset from UTC, in ISO 8601; otherwise `low_s`, `middle_s` and `high_s` are seconds.
+    """
+    found = rows.copy()
+    for name in ("low", "middle", "high"):
+        time_s = (rows[f"{name}_s"] + at_s).replace(np.inf, np.nan)
+        if at_s < FIRST_DATE_S:
+            found[f"{name}_s"] = time_s
+        else:
+            dates = ["" if np.isnan(each) else _local(each, zone).isoformat() for each in time_s]
+            found = found.assign(**{f"{name}_s": dates}).rename(columns={f"{name}_s": name})
+    return found
 
 
 def rows_of(now: Present, found: Forecast, by: Calibration | None) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Starts of queued jobs: the state at a snapshot is that of the simulation, and draws follow the history."""
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -368,6 +369,36 @@ def test_the_time_of_the_snapshot_is_that_of_the_clock() -> None:
     (line,) = forecasting.clock_time(1_761_915_600.2, "Europe/Berlin")
     assert "2025-10-31 14:00:00 CET" in line
     assert forecasting.clock_time(500.0, None) == []
+
+
+def test_starts_in_a_file_are_dates_where_the_log_has_dates() -> None:
+    """From 13:00 UTC on 31 October 2025: 90 s, 26 hours, and never."""
+    rows = pd.DataFrame({"job_id": ["b"], "low_s": [90.0], "middle_s": [93_600.0], "high_s": [np.inf]})
+    utc = forecasting.on_clock(rows, 1_761_915_600.0, None)
+    assert utc.to_csv(index=False).splitlines() == [
+        "job_id,low,middle,high",
+        "b,2025-10-31T13:01:30+00:00,2025-11-01T15:00:00+00:00,",
+    ]
+    (berlin,) = forecasting.on_clock(rows, 1_761_915_600.0, "Europe/Berlin")["low"]
+    assert berlin == "2025-10-31T14:01:30+01:00"
+    seconds = forecasting.on_clock(rows, 500.0, "Europe/Berlin")
+    assert seconds.to_csv(index=False).splitlines() == ["job_id,low_s,middle_s,high_s", "b,590.0,94100.0,"]
+
+
+def test_the_file_of_a_log_with_dates_has_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One node of 8 GPUs: b must wait for a, which has run 500 s of at most 2,000."""
+    file, starts = tmp_path / "jobs.csv", tmp_path / "starts.csv"
+    file.write_text(
+        "job_id,submit_s,num_gpus,duration_s,logged_start_s,time_limit_s\n"
+        "a,1761912000,8,,1761912000,2000\nb,1761912010,8,,,100\nz,1761912000,1,500,1761912000,600\n"
+    )
+    args = ["forecast", str(file), "--cluster", "1x8+1x1", "--futures", "50", "--csv", str(starts)]
+    assert main([*args, "--time-zone", "Europe/Berlin"]) == 0
+    assert "Snapshot of 2025-10-31 13:08:20 CET" in " ".join(capsys.readouterr().out.split())
+    (row,) = pd.read_csv(starts).to_dict("records")
+    times = [datetime.fromisoformat(row[name]) for name in ("low", "middle", "high")]
+    first = datetime.fromisoformat("2025-10-31T13:08:20+01:00")
+    assert first <= times[0] <= times[1] <= times[2] <= first + timedelta(seconds=1500)
 
 
 @pytest.mark.parametrize(("most", "calibrated"), [(forecasting.MAX_FACTOR, True), (0.1, False)])
