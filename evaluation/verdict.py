@@ -20,6 +20,7 @@ from gpu_cluster_gym.evaluation.describe import duration, gpus_held
 from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS
 from gpu_cluster_gym.simulator import results
 from gpu_cluster_gym.traces import stream
+from gpu_cluster_gym.workloads import TENANT_COLUMNS
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Scenario, Workload
@@ -36,7 +37,7 @@ MIN_JOBS = 50
 MAX_ERROR = 0.25
 """Largest error of the simulator with which a verdict is given: our choice."""
 MAX_NAMES = 5
-"""Maximum number of partitions that a note names."""
+"""Maximum number of partitions or tenants that a note names."""
 RESAMPLES = 4_999
 MAX_ABOVE = 0.01
 """Largest share of the log's GPU time beyond the cluster's GPUs, since clocks of hosts differ: our choice."""
@@ -242,7 +243,9 @@ def lines(
     judged = [name for name in policies if name != found.name]
     parts = workload.scenario.parts
     if judged and found.error > MAX_ERROR:
-        about.append(f"{too_far(', '.join(judged), found)}{_several_partitions(workload)}.")
+        about.append(
+            f"{too_far(', '.join(judged), found)}{_several_partitions(workload)}{_several_tenants(workload, found)}."
+        )
     else:
         about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
     if not judged:
@@ -306,11 +309,33 @@ def _several_partitions(workload: "Workload") -> str:
     names = sorted({*workload.table.get("partition", pd.Series(dtype=str)).astype(str)})
     if len(names) < 2:
         return ""
-    some = ", ".join(names[:MAX_NAMES]) + ", ..." * (len(names) > MAX_NAMES)
     return (
-        f"; its jobs are of {len(names)} partitions ({some}), simulated as one: compare the jobs of one partition "
-        "on its own nodes (sacct --partition NAME)"
+        f"; its jobs are of {len(names)} partitions ({_first(names)}), simulated as one: name their nodes "
+        "(--constraints partition --partitions NAME=0-3,...), or compare the jobs of one partition on its own nodes "
+        "(sacct --partition NAME)"
     )
+
+
+def _several_tenants(workload: "Workload", calibration: Calibration) -> str:
+    """Return a hint at quotas of a log of several tenants; empty for another log, and if quotas are simulated.
+
+    Quotas make jobs wait while GPUs are free, so they do not explain that jobs wait longer in the simulation.
+    """
+    column = next((name for name in TENANT_COLUMNS if name in workload.table), None)
+    if workload.scenario.quotas or column is None or calibration.simulated_s >= calibration.log_s:
+        return ""
+    names = sorted({*workload.table[column].astype(str)})
+    if len(names) < 2:
+        return ""
+    return (
+        f"; its jobs are of {len(names)} tenants ({_first(names)}), simulated without quotas, and waited longer in the "
+        "log, as quotas would make them: if tenants have quotas, name them (--quotas NAME=GPUS,... or a CSV file, and "
+        "--borrowing if tenants may use idle GPUs of others)"
+    )
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(names[:MAX_NAMES]) + ", ..." * (len(names) > MAX_NAMES)
 
 
 def _changed(scenario: "Scenario") -> list[str]:

@@ -20,6 +20,7 @@ from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, changed
 from gpu_cluster_gym.simulator.kernel.cluster.parameters import PARAMETERS, Parameters
 from gpu_cluster_gym.traces import available, did_you_mean, find
 from gpu_cluster_gym.workloads._present import Present, present
+from gpu_cluster_gym.workloads._quotas import TENANT_COLUMNS
 from gpu_cluster_gym.workloads._scenario import (
     EVERY,
     FULL_TRACE,
@@ -68,6 +69,7 @@ __all__ = [
     "PARTS",
     "PROPORTIONAL",
     "SHIFTS",
+    "TENANT_COLUMNS",
     "TRAINING_SHIFTS",
     "Offered",
     "Present",

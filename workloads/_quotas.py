@@ -14,13 +14,13 @@ from gpu_cluster_gym.workloads._scenario import PROPORTIONAL, quotas_in
 if TYPE_CHECKING:
     import pandas as pd
 
-OWNERS = ("tenant", "vc")
+TENANT_COLUMNS = ("tenant", "vc")
 """Columns that can name a job's tenant; the first one in a table is used."""
 
 
 def owners_of(table: pd.DataFrame) -> np.ndarray:
     """Return the name of each job's tenant; ValueError if the table has no column of tenants."""
-    for column in OWNERS:
+    for column in TENANT_COLUMNS:
         if column in table:
             names: np.ndarray = table[column].astype(str).to_numpy()
             return names

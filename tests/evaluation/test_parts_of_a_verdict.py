@@ -237,9 +237,9 @@ def test_shares_below_ten_per_cent_have_a_digit_more(share: float, text: str) ->
     assert verdict._percent(share) == text
 
 
-def of_log(table: pd.DataFrame, partitions: str | None = None) -> Any:
-    """Return a workload of a log. partitions: those that are simulated."""
-    return SimpleNamespace(table=table, scenario=SimpleNamespace(partitions=partitions))
+def of_log(table: pd.DataFrame, partitions: str | None = None, quotas: str | None = None) -> Any:
+    """Return a workload of a log. partitions, quotas: those that are simulated."""
+    return SimpleNamespace(table=table, scenario=SimpleNamespace(partitions=partitions, quotas=quotas))
 
 
 @pytest.mark.parametrize(
@@ -258,3 +258,30 @@ def test_the_first_five_partitions_are_named(names: str, hint: str) -> None:
     assert verdict._several_partitions(of_log(pd.DataFrame({"a": [1]}))) == ""
     simulated = of_log(pd.DataFrame({"partition": ["a", "b"]}), "a=0,b=1")
     assert verdict._several_partitions(simulated) == ""
+
+
+@pytest.mark.parametrize(
+    ("columns", "quotas", "simulated_s", "hint"),
+    [
+        ({"tenant": ["b", "a"]}, None, 40.0, "; its jobs are of 2 tenants (a, b), simulated without quotas"),
+        (
+            {"vc": [*"fedcba"]},
+            None,
+            40.0,
+            "; its jobs are of 6 tenants (a, b, c, d, e, ...), simulated without",
+        ),
+        ({"tenant": ["a", "a"], "vc": ["a", "b"]}, None, 40.0, ""),
+        ({"user": ["a", "b"]}, None, 40.0, ""),
+        ({"tenant": ["a", "b"]}, "a=4", 40.0, ""),
+        ({"tenant": ["a", "b"]}, None, 160.0, ""),
+    ],
+)
+def test_unnamed_quotas_are_a_cause_only_where_they_can_be(
+    columns: dict[str, list[str]], quotas: str | None, simulated_s: float, hint: str
+) -> None:
+    """Of several tenants without quotas, whose jobs waited 100 s in the log and less in the simulation."""
+    calibration = Calibration("easy", 100.0, simulated_s, 0.0, 1.0)
+    found = verdict._several_tenants(of_log(pd.DataFrame(columns), quotas=quotas), calibration)
+    assert found.startswith(hint)
+    assert bool(found) == bool(hint)
+    assert ("--quotas NAME=GPUS" in found) == bool(hint)
