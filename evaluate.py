@@ -399,11 +399,14 @@ def judge(
 
 
 def chosen(evaluation: Evaluation) -> "tuple[dict[str, Policy | type], str]":
-    """Return the policies to score by name, and the name of the reference."""
+    """Return the policies to score by name, and the name of the reference: a log's own schedule, if it is named."""
     from gpu_cluster_gym.agents.resolve import in_table
 
     simulated = tuple(name for name in evaluation.policy if name != RECORDED) or ("fifo",)
-    return in_table(simulated, evaluation.scenario, evaluation.workload, floors=evaluation.floors)
+    policies, reference = in_table(
+        simulated, evaluation.scenario, evaluation.workload, floors=evaluation.floors
+    )
+    return policies, RECORDED if RECORDED in evaluation.policy else reference
 
 
 def print_notes(evaluation: Evaluation) -> None:

@@ -117,10 +117,17 @@ def finding(run: Run) -> Finding:
     each = run.ratios[best]
     percent = round(100 * abs(1 - each.ratio))
     if percent == 0 or each.low <= 1 <= each.high:
-        title = f"{best}: mean JCT not clearly different from {reference}'s"
+        difference = "not clearly different from"
     else:
-        title = f"{best}: mean JCT {percent} % {'below' if each.ratio < 1 else 'above'} {reference}'s"
-    title += " in simulation" if run.provenance.get("verdict") else ""
+        difference = f"{percent} % {'below' if each.ratio < 1 else 'above'}"
+    verdict = run.provenance.get("verdict", [])
+    if reference == RECORDED:  # a simulated JCT beside a logged one is a finding only with a verdict
+        judged = any(line.startswith(f"{best} would have ") for line in verdict)
+        title = f"{best} in simulation: mean JCT {difference} the log's"
+        title = title if judged else f"{best}: no verdict on this log"
+    else:
+        title = f"{best}: mean JCT {difference} {reference}'s"
+        title += " in simulation" if verdict else ""
     most = (
         f", the lowest of {len(candidates)} policies compared with {reference}" if len(candidates) > 1 else ""
     )

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -131,8 +131,11 @@ def test_the_page_has_its_provenance(folder: Path, text: str) -> None:
 # The finding.
 
 
-def found(ratios: dict[str, tuple[float, float, float]], asked: list[str], windows: int = 20) -> str:
-    """Return the title for these ratios with their limits; the reference is the first."""
+def found(
+    ratios: dict[str, tuple[float, float, float]], asked: list[str], verdict: Sequence[str] = ()
+) -> str:
+    """Return the title for these ratios over 20 windows with their limits; the reference is the first."""
+    windows = 20
     names = list(ratios)
     rows = {
         name: {"ratio": ratio, "low": low, "high": high, "wins": 0, "windows": windows}
@@ -144,7 +147,8 @@ def found(ratios: dict[str, tuple[float, float, float]], asked: list[str], windo
         "mean_over_windows": {name: {"mean_jct_s": 7200.0} for name in names},
     }
     jobs = pd.DataFrame({"window": range(windows)})
-    made = Run(Path(), {"policy": asked}, summary, {}, dict.fromkeys(names, jobs), {}, {})
+    facts = {"verdict": [*verdict]}
+    made = Run(Path(), {"policy": asked}, summary, facts, dict.fromkeys(names, jobs), {}, {})
     return html_report.finding(made).title
 
 
@@ -179,6 +183,19 @@ def test_the_title_is_the_finding(
     ratios: dict[str, tuple[float, float, float]], asked: list[str], title: str
 ) -> None:
     assert found(ratios, asked) == title
+
+
+@pytest.mark.parametrize(
+    ("verdict", "title"),
+    [
+        ("sjf would have cut the mean wait by 30 %.", "sjf in simulation: mean JCT 10 % below the log's"),
+        ("No verdict on sjf: the error is too large.", "sjf: no verdict on this log"),
+        ("sjf_2 would have cut the mean wait by 30 %.", "sjf: no verdict on this log"),
+    ],
+)
+def test_a_title_about_a_log_is_its_verdict(verdict: str, title: str) -> None:
+    ratios = {"recorded": (1.0, 1.0, 1.0), "sjf": (0.9, 0.8, 0.95)}
+    assert found(ratios, ["sjf", "recorded"], [verdict]) == title
 
 
 @pytest.mark.parametrize(
