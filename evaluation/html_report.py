@@ -123,10 +123,10 @@ def finding(run: Run) -> Finding:
     verdict = run.provenance.get("verdict", [])
     if reference == RECORDED:  # a simulated JCT beside a logged one is a finding only with a verdict
         judged = any(line.startswith(f"{best} would have ") for line in verdict)
-        title = f"{best} in simulation: mean JCT {difference} the log's"
+        title = f"{best} in simulation: mean JCT {difference} the log"
         title = title if judged else f"{best}: no verdict on this log"
     else:
-        title = f"{best}: mean JCT {difference} {reference}'s"
+        title = f"{best}: mean JCT {difference} {reference}"
         title += " in simulation" if verdict else ""
     most = (
         f", the lowest of {len(candidates)} policies compared with {reference}" if len(candidates) > 1 else ""
@@ -225,9 +225,9 @@ def _ratio_note(run: Run) -> str:
         return ""
     if len(run.windows) == 1:
         interval = "with 95 % interval over blocks of time" if run.has_intervals else "without interval"
-        return f"Mean JCT / {run.reference}'s in one window, {interval}; below 1 is shorter."
+        return f"Mean JCT / {run.reference} in one window, {interval}; below 1 is shorter."
     return (
-        f"Mean JCT / {run.reference}'s: mean of the ratios of {len(run.windows)} windows, with 95 % interval over "
+        f"Mean JCT / {run.reference}: mean of the ratios of {len(run.windows)} windows, with 95 % interval over "
         "windows; below 1 is shorter."
     )
 
@@ -341,7 +341,7 @@ def _table(run: Run) -> str:
     for name, (heading, _) in metrics.items():
         headings.append(_one_line(heading))
         if name in compared:
-            headings += [f"{headings[-1]} / {run.reference}'s", "95 % interval"][: 1 + several]
+            headings += [f"{headings[-1]} / {run.reference}", "95 % interval"][: 1 + several]
     rows = []
     oracles = [name for name in summaries if is_oracle(name)]
     others = [name for name in summaries if name not in oracles]

@@ -148,9 +148,9 @@ def _read(summary: dict[str, Any]) -> dict[str, Any]:
     ]
     worst = sorted(range(len(by_window)), key=lambda window: -by_window[window])[:WORST]
     lines = [
-        f"mean JCT / {REFERENCE}'s: {own['ratio']:.3f} ({YARDSTICK}: {other['ratio']:.3f}); lower is better",
+        f"mean JCT / {REFERENCE}: {own['ratio']:.3f} ({YARDSTICK}: {other['ratio']:.3f}); lower is better",
         *(f"{each}: {value:,.1f} ({beside[each]})" for each, value in metrics.items()),
-        f"worst windows, mean JCT / {YARDSTICK}'s: "
+        f"worst windows, mean JCT / {YARDSTICK}: "
         + ", ".join(f"window {window} {by_window[window]:.3f}" for window in worst),
     ]
     value = own["ratio"]

@@ -138,7 +138,7 @@ def ratio_columns(
     intervals: Mapping[str, tuple[float, float]],
 ) -> list[Column]:
     """Return the column of mean JCT ratios to the reference and, where they are known, that of their intervals."""
-    name = f"{reference}'s" if len(reference) <= MAX_HEADING else "reference"  # the legend has the full name
+    name = reference if len(reference) <= MAX_HEADING else "reference"  # the legend has the full name
     found = {
         name: compare(each, summaries[reference]) for name, each in (*summaries.items(), (BOUND, bounds))
     }

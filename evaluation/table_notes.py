@@ -177,7 +177,7 @@ def legend(
     ]
     if len(summaries) > 1:
         mean = f", {ESTIMATOR}" if windows > 1 else ""
-        lines.append(f"JCT / {reference}'s{mean}: below 1 is shorter.")
+        lines.append(f"JCT / {reference}{mean}: below 1 is shorter.")
         if 1 < windows < FULL_WINDOWS:
             lines.append(f"Intervals are too narrow below {FULL_WINDOWS} windows.")
     lines += [yardstick(workloads[0].scenario)] if "fifo" in summaries else []
@@ -290,7 +290,7 @@ def _meanings(summaries: Mapping[str, pd.DataFrame], reference: str, windows: in
             if 1 < windows < FULL_WINDOWS
             else ""
         )
-        lines.append(f"Mean JCT / {reference}'s{pairing}; below 1 is shorter than {reference}'s.{narrow}")
+        lines.append(f"Mean JCT / {reference}{pairing}; below 1 is shorter than under {reference}.{narrow}")
     return lines
 
 

@@ -49,7 +49,7 @@ def comparison(
     """
     headings = ["policy", *(heading for _, heading, _ in numbers)]
     for _, what in ratios:
-        headings += [f"{what} /\n{reference}'s", "95 %\ninterval"]
+        headings += [f"{what} /\n{reference}", "95 %\ninterval"]
     rows = []
     for policy in outcome.policies(setting):
         row = [policy]

@@ -57,7 +57,7 @@ def ratios(run: Run, width: Width, window: int | None = None) -> "Figure":
     reference = run.reference if len(run.reference) < LONG_NAME else "the reference"
     # texts of the figure, not of the panel, which long names leave narrow
     figure.suptitle(
-        f"Mean job completion time / {reference}'s", x=0.01, horizontalalignment="left", fontsize="medium"
+        f"Mean job completion time / {reference}", x=0.01, horizontalalignment="left", fontsize="medium"
     )
     figure.supxlabel(
         f"Ratio with 95 % interval over {over}" if run.has_intervals else "Ratio, one window",
@@ -419,7 +419,7 @@ def sweep(field: str, table: pd.DataFrame, reference: str, width: Width) -> "Fig
         means.plot(own[field], own["mean_jct_s"] / seconds, **line)
         slowdowns.plot(own[field], own["mean_slowdown"], **line)
     ratios_.axhline(1, color=GREY, linewidth=0.8, zorder=0)
-    ratios_.set_title(f"Mean JCT / {reference}'s")
+    ratios_.set_title(f"Mean JCT / {reference}")
     means.set_title(f"Mean JCT, {unit}")
     means.set_ylim(bottom=0)
     _slowdown_axis(slowdowns, table["mean_slowdown"])
@@ -534,7 +534,7 @@ def learning(runs: Sequence[tuple[str, Sequence[pd.DataFrame]]], width: Width = 
         axes.set_title(name)
     references = {name for _, agents in runs for name, level in _levels(agents).items() if level == 1}
     reference = references.pop() if len(references) == 1 else ""
-    figure.supylabel(f"Mean JCT / {reference or 'initial policy'}'s", fontsize=8)
+    figure.supylabel(f"Mean JCT / {reference or 'initial policy'}", fontsize=8)
     figure.supxlabel("Decisions, thousands", fontsize=8)
     return figure
 

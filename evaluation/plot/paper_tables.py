@@ -66,7 +66,7 @@ def latex_of_policies(found: pd.DataFrame, reference: str) -> str:
         "% Slowdown counts run times below 10 s as 10 s. FTF: JCT / JCT with an equal share of the GPUs.",
         f"\\begin{{tabular}}{{lr{'r' * (1 + len(shown))}}}",
         "\\toprule",
-        f"Policy & JCT, {unit} & JCT / {escaped(reference)}'s & {' & '.join(heads)} \\\\",
+        f"Policy & JCT, {unit} & JCT / {escaped(reference)} & {' & '.join(heads)} \\\\",
         "\\midrule",
     ]
     for policy, row in found.iterrows():

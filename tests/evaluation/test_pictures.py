@@ -193,6 +193,12 @@ def test_long_names_cut_no_label(folder: Path) -> None:
         assert outside(figures.ratios(longer, "column")) == []
 
 
+def test_a_ratio_names_its_reference_without_a_possessive(folder: Path) -> None:
+    run = run_tables.read(folder)
+    ours = run_tables.renamed(run, {run.reference: "Ours"})
+    assert figures.ratios(ours, "page").get_suptitle() == "Mean job completion time / Ours"
+
+
 def test_fairness_is_that_of_the_summary(folder: Path) -> None:
     run = run_tables.read(folder)
     (axes,) = figures.fairness(run, "page").axes

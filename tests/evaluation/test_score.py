@@ -29,7 +29,7 @@ def test_a_policy_has_the_score_of_the_policy_that_it_equals(
     assert code == 0
     assert found["score"] == 1.0  # that of fifo
     assert set(found["metrics"]) == set(score.METRICS)
-    assert "mean JCT / fifo's: 1.000" in found["feedback"]
+    assert "mean JCT / fifo: 1.000" in found["feedback"]
     assert "worst windows" in found["feedback"]
 
 
