@@ -310,7 +310,7 @@ def score_on(
     run: Run, policies: "dict[str, Policy | type]", count: int, folder: Path
 ) -> "dict[str, pd.DataFrame]":
     """Print and save the table of one workload, with `count` agents in it; return the summaries."""
-    from gpu_cluster_gym.agents.table import reference_of, those_that_end, verdicts
+    from gpu_cluster_gym.agents.table import how_actions_are_chosen, reference_of, those_that_end, verdicts
     from gpu_cluster_gym.envs.windows import shared_windows
     from gpu_cluster_gym.evaluation import runner, table, table_notes
 
@@ -330,11 +330,12 @@ def score_on(
     left_out = [f"Left out: {name}, under which jobs never end: {why}." for name, why in stalled.items()]
     notes = [*left_out, *table_notes.footnotes(workloads, summaries, ended, reference, bounds)]
     found = verdicts(summaries, count, run.training)
+    actions = how_actions_are_chosen(summaries, count, run.training)
     run_folder.write_json(folder / provenance.PROVENANCE, provenance.collect(workloads, heading, notes))
-    file = run_folder.write_notes(folder, [*heading, "", *notes, "", *found])
+    file = run_folder.write_notes(folder, [*heading, "", *notes, actions, "", *found])
     out.print("", *heading[:3], "", table.table(summaries, bounds, reference), "", sep="\n")
     legend = table_notes.legend(workloads, summaries, reference)
-    out.print(*left_out, found[0], *legend, f"Notes: {file}", sep="\n")
+    out.print(*left_out, found[0], actions, *legend, f"Notes: {file}", sep="\n")
     return summaries
 
 

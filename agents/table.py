@@ -127,6 +127,15 @@ def verdicts(summaries: Mapping[str, pd.DataFrame], count: int, training: Traini
     ]
 
 
+def how_actions_are_chosen(summaries: Mapping[str, pd.DataFrame], count: int, training: Training) -> str:
+    """Return a line on how the agents of a table choose their actions."""
+    of = "the agent" if count == 1 else "the agents"
+    if not isinstance(training, PlainTraining):
+        return f"Actions of {of}: the most likely ones."
+    both = f"{of} and of {UNTRAINED} alike" if UNTRAINED in summaries else of
+    return f"Actions of {both}: sampled, as in training; the random numbers depend on the window alone."
+
+
 def comparisons(summaries: Mapping[str, pd.DataFrame], count: int) -> dict[str, Comparison]:
     """Return the comparison of `count` agents with each other policy, the constant-action policies first."""
     ours, constant = (

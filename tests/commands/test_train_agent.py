@@ -15,9 +15,10 @@ import pandas as pd
 import pytest
 
 from gpu_cluster_gym import evaluate
+from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.resolve import load
-from gpu_cluster_gym.agents.table import verdicts, words
-from gpu_cluster_gym.agents.training import SteerTraining
+from gpu_cluster_gym.agents.table import how_actions_are_chosen, verdicts, words
+from gpu_cluster_gym.agents.training import KINDS, SteerTraining, Training
 from gpu_cluster_gym.evaluation.comparison import Comparison
 from gpu_cluster_gym.train_agent import Run as Choices
 from gpu_cluster_gym.train_agent import main, within_trace
@@ -111,6 +112,7 @@ def test_it_trains_and_prints_the_score_of_the_agent(trained: Run) -> None:
     rows = re.findall(r"^(\w+) +[\d,.]+ ", out, re.MULTILINE)
     assert rows[:4] == ["agent", "fifo", "untrained", "sjf"]
     assert "Mean JCT of the agent / fifo: " in out
+    assert "Actions of the agent and of untrained alike: sampled, as in training; " in " ".join(out.split())
     assert "fewer than 20 windows, too few for a verdict" in " ".join(out.split())
     notes = (run / "notes.txt").read_text()
     assert re.search(r"^fifo +\d\.\d{4} \(.*\) +\d of \d$", notes, re.MULTILINE)
@@ -152,6 +154,21 @@ def test_the_verdict_is_on_the_initial_policy(
         for name, values in each.items()
     }
     assert verdicts(summaries, 1, SteerTraining(init_from=init_from))[0].endswith(verdict)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_the_table_says_how_actions_are_chosen(kind: type[Training]) -> None:
+    """As the learner's own agents choose them in use; agents with random weights exist for `plain` alone."""
+    training = kind()
+    samples = learner_of(Scenario(), training).samples
+    for count in (1, 5):
+        found = how_actions_are_chosen({}, count, training)
+        assert (": sampled, as in training" in found, ": the most likely ones" in found) == (
+            samples,
+            not samples,
+        )
+        assert "the agents" in found if count > 1 else "the agent:" in found
+        assert "untrained" not in found
 
 
 @pytest.mark.parametrize(
