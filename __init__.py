@@ -4,6 +4,7 @@ Importing it registers `GPUCluster-v2` with Gymnasium, and `GPUCluster-NAME-v2` 
 `GPUCluster-mixed-v2`.
 """
 
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -13,6 +14,17 @@ if __name__ == "gpu_cluster_gym":  # pytest imports this file under another name
     end_if_interrupted()
 
 import gymnasium
+
+
+def _version() -> str:
+    """Return the version of the installed package; "not installed" where only its dependencies are."""
+    try:
+        return version("gpu-cluster-gym")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+__version__ = _version()
 
 
 def _register(id: str, **keywords: str) -> None:

@@ -10,12 +10,12 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
+from gpu_cluster_gym import __version__
 from gpu_cluster_gym.evaluation.stopping import exit_code, stoppable
 from gpu_cluster_gym.simulator.choice import ChoiceError
 from gpu_cluster_gym.traces import VERSION, modules, plug_ins, unknown
@@ -137,11 +137,7 @@ def answered(args: Sequence[str]) -> str | None:
 
 def versions() -> str:
     """Return the version of the package, and that of its random draws."""
-    try:
-        own = version("gpu-cluster-gym")
-    except PackageNotFoundError:
-        own = "not installed"
-    return f"gpu-cluster-gym {own}, random draws of version {VERSION}"
+    return f"gpu-cluster-gym {__version__}, random draws of version {VERSION}"
 
 
 def listed(found: Mapping[str, str]) -> str:

@@ -10,8 +10,12 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
+import pytest
+
+import gpu_cluster_gym
 from tests.conftest import ROOT
 from tests.project.test_architecture import RANK
 
@@ -78,6 +82,19 @@ def test_the_module_names_its_commands() -> None:
 def test_the_module_prints_the_version_of_its_commands() -> None:
     said = [python("-m", "gpu_cluster_gym", *words, "--version").stdout for words in ([], ["evaluate"])]
     assert said[0] == said[1] != ""
+
+
+def test_the_package_has_the_version_of_its_commands() -> None:
+    said = python("-m", "gpu_cluster_gym", "--version").stdout
+    assert said.startswith(f"gpu-cluster-gym {gpu_cluster_gym.__version__}, ")
+
+
+def test_a_checkout_without_an_installation_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(gpu_cluster_gym, "version", absent)
+    assert gpu_cluster_gym._version() == "not installed"
 
 
 def test_the_version_is_the_same_everywhere() -> None:
