@@ -347,7 +347,7 @@ MUTANTS = (
         "workloads/_quotas.py",
         "workloads/test_quotas",
         ("a limit of 0 ends all jobs", '.where(table["time_limit_s"] > 0, np.inf)', ""),
-        ("vc comes before tenant", 'OWNERS = ("tenant", "vc")', 'OWNERS = ("vc", "tenant")'),
+        ("vc comes before tenant", 'TENANT_COLUMNS = ("tenant", "vc")', 'TENANT_COLUMNS = ("vc", "tenant")'),
     ),
     *in_file(
         "simulator/tenants.py",
