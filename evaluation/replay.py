@@ -199,10 +199,10 @@ def why(decisions: pd.DataFrame, compared: pd.DataFrame, jobs: list[str]) -> dic
         "key": _tenths(decided["key"].to_numpy()),
         **{name: decided[name].tolist() for name in ("place", "ranked", "skipped")},
     }
-    row = np.where(known, np.cumsum(known) - 1, -1)[compared["decision"].to_numpy()]
+    row = np.where(known, np.cumsum(known) - 1, -1)[compared["decision"].to_numpy(int)]
     role = np.where(row >= 0, _mapped(compared["role"], ROLES.index), -1)
     other, names = job(compared["job_id"]), compared["name"].to_numpy(object)
-    values, minima = compared["value"].to_numpy(), compared["minimum"].to_numpy()
+    values, minima = (compared[name].to_numpy(float) for name in ("value", "minimum"))
     for at, list_name in enumerate(LISTS):
         listed = role == at
         found: dict[str, Any] = {}

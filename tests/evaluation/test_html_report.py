@@ -364,6 +364,16 @@ def test_reasons_of_a_page_by_hand() -> None:
     assert (options["job"], options["value"], options["minimum"]) == ([-1], [5], [None])
 
 
+def test_decisions_that_compared_nothing_have_reasons(tmp_path: Path) -> None:
+    """Jobs a week apart start alone, so that `compared.csv` has no row."""
+    table = tiny.jobs(8)
+    folder = ran(tmp_path, table.assign(submit_s=604_800.0 * np.arange(8)), "--report", "--policy", "fifo")
+    assert run_tables.read(folder).compared["fifo"].empty
+    why = window_of((folder / "report.html").read_text(encoding="utf-8"))["policies"]["fifo"]["why"]
+    assert (why["place"], why["ranked"]) == ([1] * 8, [1] * 8)
+    assert why["later"] == {"count": [0] * 8, "job": [], "key": []}
+
+
 def test_the_time_shown_ends_where_scheduling_does() -> None:
     """Hand-worked: starts at 0, 100 and 200 s, the last job runs to 90,000 s; the page ends soon after 200 s."""
     segments = pd.DataFrame(
