@@ -169,7 +169,10 @@ def method(training: Training, shipped: Seed, jobs: int) -> str:
         f"CMA-ES searched constants for {rule} in {training.first_phase:,} steps; PPO of Stable-Baselines3 "
     )
     if not later:
-        return f"{found}did not improve on them on validation windows: this agent keeps the constants (docs/learning.md)."
+        return (
+            f"{found}did not improve on them on validation windows: this agent keeps the constants "
+            "(docs/learning.md)."
+        )
     return f"{found}continued from them: it sets them {by_state} (docs/learning.md)."
 
 
