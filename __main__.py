@@ -19,7 +19,7 @@ COMMANDS = {
         "print the actions of a policy for the jobs of a snapshot",
     ),
     "score": ("gpu_cluster_gym.evaluation.score", "score a policy file for a search, as JSON"),
-    "record": ("gpu_cluster_gym.agents.record", "record schedulers as Minari data sets for offline learning"),
+    "record": ("gpu_cluster_gym.agents.record", "record episodes of schedulers as Minari data sets"),
     "plot": ("gpu_cluster_gym.evaluation.plot.__main__", "draw figures of a run folder"),
 }
 """The module of each command, and its purpose."""

@@ -274,7 +274,7 @@ def passed(times: Sequence[tuple[float, Validated]]) -> str:
 
 CHARTS = {
     "validation": {
-        "mean JCT relative to the start": ["Multiline", ["jct/(agent|start|constants)"]],
+        "mean JCT relative to the reference policy": ["Multiline", ["jct/(agent|start|constants)"]],
         "the same, with heuristics": ["Multiline", ["jct/.*"]],
     }
 }

@@ -1,4 +1,4 @@
-"""First in, first out, with two jobs on GPUs that both leave idle, separated again if that proves slower.
+"""First in, first out; two jobs share GPUs that each leaves partly idle, until sharing proves slower.
 
 Claim: measure jobs while they run, and pack, separate or move them accordingly (Gandiva, OSDI 2018). From memory,
 not checked against the paper: jobs of low utilisation and memory are packed, on the least used GPUs, and separated if

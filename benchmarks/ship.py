@@ -140,10 +140,10 @@ def method(training: Training, shipped: Seed, jobs: int) -> str:
     """Return a description of the training, and whether the shipped agent depends on the load."""
     if isinstance(training, MovesTraining):
         return (
-            f"A student of look-ahead on the rule `union`{CONSTANTS * (training.init_from == 'constants')}: a network "
-            "that scores the moves of a list has learned the advantage of each in simulated futures"
-            f"{f' (time constant {training.tau_s:,.0f} s)' if training.tau_s else ''}. It replaces the rule's own move "
-            "where the expected advantage exceeds a margin (docs/learning.md)."
+            f"This agent imitates look-ahead on the rule `union`{CONSTANTS * (training.init_from == 'constants')}: its "
+            "network was trained to predict the advantage of each listed move in simulated futures"
+            f"{f' (time constant {training.tau_s:,.0f} s)' if training.tau_s else ''}. A move replaces the rule's own "
+            "where its predicted advantage exceeds a margin (docs/learning.md)."
         )
     if isinstance(training, PlainTraining):
         began = f"It imitated SRTF for {training.first_phase:,} steps, then " if training.first_phase else ""
@@ -162,14 +162,16 @@ def method(training: Training, shipped: Seed, jobs: int) -> str:
         then = "continued from there" if later else "continued without an improvement"
         return (
             f"One network was distilled, in {training.first_phase:,} steps, from the constants found by a search for "
-            f"{rule} on each workload; PPO of Stable-Baselines3 {then}. It sets them {by_state} (docs/learning.md)."
+            f"{rule} on each workload; PPO of Stable-Baselines3 {then}. The network sets the weights {by_state} "
+            "(docs/learning.md)."
         )
     found = (
         f"CMA-ES searched constants for {rule} in {training.first_phase:,} steps; PPO of Stable-Baselines3 "
     )
     if not later:
         return (
-            f"{found}did not improve on them on validation windows: these are constants (docs/learning.md)."
+            f"{found}did not improve on them on validation windows: this agent keeps the constants "
+            "(docs/learning.md)."
         )
     return f"{found}continued from them: it sets them {by_state} (docs/learning.md)."
 
@@ -189,8 +191,8 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
         method(training, shipped, scenario.jobs),
         "",
         f"- Trained on: {', '.join(f'`{each}`' for each in trained_on)}; physics: "
-        f"{scenario.physics_name if len(trained_on) == 1 else 'that of each'}; {training.windows} training windows each"
-        f"{SHIFTED * with_shifts}.",
+        f"{scenario.physics_name if len(trained_on) == 1 else 'that of each'}; {training.windows} "
+        f"training windows{' each' * (len(trained_on) > 1)}{SHIFTED * with_shifts}.",
         f"- {shipped.steps:,} steps, {duration(shipped.minutes)} on a shared machine, "
         f"learning seed {training.learning_seed}; commit {shipped.commit}.",
         f"- {levers(training)}.",
@@ -206,7 +208,7 @@ def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: 
     constants = "`constants`" if len(trained_on) == 1 else "constants searched for all workloads together"
     for workload, found in tables(run, trained_on, judgement):
         lines += ["", *table(workload, against(found, shipped, reference, start, constants))]
-    shifted = "" if isinstance(training, PlainTraining) else ", except under the shifts in docs/learning.md"
+    shifted = ", except under the shifts in docs/learning.md" if isinstance(training, SteerTraining) else ""
     limits = f"- {OF_ACTION[training.action]}", LIMITS.format(shifted)
     return "\n".join([*lines, "", "## Limitations", "", *limits, ""])
 

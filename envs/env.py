@@ -555,8 +555,8 @@ class GPUClusterEnv(ClusterEnv):
     """Schedule deep-learning jobs on a GPU cluster by starting and pausing single jobs.
 
     ## Description
-    An episode is a window of a trace: a few hundred jobs that arrive over time, each of which requests some GPUs for
-    some time. A step starts a job, pauses one, or waits for the next event; several steps may share an instant.
+    An episode is a window of a trace: hundreds or thousands of jobs that arrive over time and request GPUs for some
+    time. A step starts a job, pauses one, or waits for the next event; several steps may share an instant.
     Instants at which only waiting is legal are skipped. The queue is shown in the order of arrival. The base policy is
     the reference of scores and rewards, and makes the choices that are left to rules: FIFO by default; with
     `hints=True`, `baselines.xion_threshold` with `exponent` and `margin`, whose order the queue then has.
@@ -576,7 +576,7 @@ class GPUClusterEnv(ClusterEnv):
       then only jobs that fit can start.
     - `displace`: the next actions, all at the same instant, are pauses of running slots, until the GPUs of these jobs,
       of those that pause already and free ones are enough. Then the chosen jobs pause, and the GPUs are reserved for
-      the new one. Jobs pause in no other way. Jobs with parameter servers only start where they fit.
+      the new one. No other action pauses a job. Jobs with parameter servers only start where they fit.
     - `wait`: it is illegal.
     The mask of legal actions is `info["action_mask"]`, or `action_masks()` for MaskablePPO. `sample()` draws legal
     actions; `why_not(action)` says why one is illegal. An illegal action is replaced by the next legal one that is no

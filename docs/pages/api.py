@@ -25,8 +25,8 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
     ),
     "workloads": (
         "Workloads and episodes",
-        "A scenario is the specification of a simulation ([its fields](../columns.md#scenario)), a workload has its "
-        "jobs, and an episode simulates it.",
+        "A scenario specifies a simulation ([fields](../columns.md#scenario)), a workload has the jobs of a "
+        "scenario, and an episode simulates a workload.",
         (
             "workloads.named",
             "workloads.names",
@@ -56,8 +56,8 @@ PAGES: dict[str, tuple[str, str, Sequence[str]]] = {
     ),
     "agents": (
         "Learned agents",
-        "The modules behind `train_agent.py`. [Learning](../learning.md) describes how to try another algorithm; the "
-        "options are in [a table](../columns.md#training).",
+        "The modules behind `train_agent.py`. [Your own agent](../your_own_agent.md) "
+        "shows how to try another algorithm; the options are in [a table](../columns.md#training).",
         (
             "agents",
             "agents.learn",

@@ -24,15 +24,15 @@ PARTS: dict[str, tuple[ModuleType, str, str]] = {
     "`queue`: one row per queue slot": (
         features,
         "QUEUE_FEATURES",
-        "In the order of arrival, or with hints in the base policy's. Of more jobs than slots, the first and the last "
-        "arrivals are shown, half and half; in the base policy's order the first. The last slot has the base policy's "
-        "own choice if that is not among them.",
+        "In the order of arrival, or with hints in the base policy's order. If there are more jobs than slots, half of "
+        "the slots show the first arrivals and half the last; in the base policy's order, all show the first jobs. The "
+        "last slot has the base policy's own choice if no other slot shows it.",
     ),
     "`running`: one row per job that has left the queue": (
         features,
         "RUNNING_FEATURES",
-        "Running jobs, those on claimed GPUs first; then jobs that load; then jobs that pause; in each part the one "
-        "with most time remaining comes first. Then jobs that wait for the GPUs reserved for them.",
+        "Running jobs, those on claimed GPUs first; then jobs that load; then jobs that pause; in each group, the "
+        "job with the most remaining time comes first. Last, jobs that wait for the GPUs reserved for them.",
     ),
     "`totals`: one vector": (features, "TOTALS", ""),
     "`moves`: one row per move": (move_list, "FEATURES", "The moves worth considering now."),

@@ -1,4 +1,4 @@
-"""Minus the step's increase of the least possible total JCT, by idle GPUs, pauses, long jobs before short ones.
+"""Minus the step's increase of the least possible total JCT, such as by idle GPUs, pauses or long jobs first.
 
 This is `jct`, shaped by a potential (Ng, Harada and Russell, ICML 1999), `cost_to_go`. Undiscounted, the rewards add up
 to minus the total JCT, plus what the jobs had to cost when they arrived, which no action changes. Discounted, what an

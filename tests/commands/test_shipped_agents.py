@@ -78,7 +78,7 @@ def test_a_students_card_has_its_allowed_moves(tmp_path: Path, monkeypatch: pyte
     assert train(["--trace-file", crowd(tmp_path / "jobs.csv"), *fewer, *student]) == 0
     ship.main([str(tmp_path / "run"), "--name", "all"])
     card = (tmp_path / "shipped" / "all" / pretrained.CARD).read_text(encoding="utf-8")
-    assert "\nA student of look-ahead on the rule `union`: " in card
+    assert "\nThis agent imitates look-ahead on the rule `union`: " in card
     assert "Moves that may replace the rule's own: `start`, `move`." in card
     assert "It chooses among the moves of a list" in card
     assert "constant-action" not in card
