@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -481,7 +482,13 @@ def learning(envs: Any, frames: int) -> Work:
     torch.set_num_threads(1)
     is_dict = isinstance(envs.observation_space, gymnasium.spaces.Dict)
     policy = "MultiInputPolicy" if is_dict else "MlpPolicy"
-    return Work(lambda model: model.learn(frames), frames, lambda: PPO(policy, envs, **PPO_OPTIONS))
+
+    def learn(model: PPO) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # PPO knows no masks: illegal actions are replaced
+            model.learn(frames)
+
+    return Work(learn, frames, lambda: PPO(policy, envs, **PPO_OPTIONS))
 
 
 def learner_row(action: str) -> None:
