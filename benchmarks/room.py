@@ -59,8 +59,7 @@ SUFFIX = "_hints"  # of the names of floors with these keywords
 COLUMNS = ("fifo", BEST, UNION, AHEAD, TRUE, runner.BOUND)  # floors are in the table of floors
 OURS = (UNION, "lookahead")  # not published
 CHOOSING = 4  # validation windows on which the best published policy is chosen
-SMALL = 3_500  # jobs of the largest windows with the floors with hints, and with the policies of `SLOW`
-SLOW = ("gittins",)  # took half a minute in a window of `philly` when the tables were made
+SMALL = 3_500  # jobs of the largest windows with the floors with hints
 AHEAD_JOBS = 250  # largest windows with look-ahead, which takes minutes in larger ones
 SETTINGS, SPREAD = 16, 0.25  # settings of the luck split, and standard deviation of their offsets
 NEIGHBOURS = 16  # jobs of similar estimate that exchange errors
@@ -164,7 +163,7 @@ def measured(
 
 
 def is_small(loads: Sequence[Workload]) -> bool:
-    """Return whether all windows have few jobs, so that slow policies can be simulated too."""
+    """Return whether all windows have few jobs, so that the floors with hints can be simulated too."""
     return max(len(load.table) for load in loads) <= SMALL
 
 
@@ -182,13 +181,12 @@ def rule_of(workload: str) -> Rule:
 def best_published(workload: str, seed: int, processes: int) -> tuple[str, Maker]:
     """Return the name and maker of the policy with the lowest mean ratio to FIFO on validation windows of a seed.
 
-    Policies that fail, and slow ones where windows are large, are left out.
+    Policies that fail are left out.
     """
     loads = up_to(replace(named(workload), seed=seed), "validation", CHOOSING)
     makers: dict[str, Maker] = {}
     for name in baselines.quick_names():
-        slow = name in SLOW and not is_small(loads)
-        if name in OURS or slow or runner.is_oracle(name) or lever_off(name, loads):
+        if name in OURS or runner.is_oracle(name) or lever_off(name, loads):
             continue
         policy = baselines.load(name)
         makers[name] = partial(baselines.make, policy)

@@ -37,8 +37,17 @@ COMMAND = "python -m benchmarks.table"
 SEARCH = "python -m benchmarks.tune"
 REFERENCE = "fifo"
 TUNED = "tuned"  # row of the policy and settings with the best validation score
-HUNDRED = ("aiturbo_ps", "philly", "quick", "xion_small", "xonar_memory", "xonar_mix")
-WINDOWS = {"large": 40} | dict.fromkeys(HUNDRED, 100)
+HUNDRED = (
+    "aiturbo_ps",
+    "coda_mix",
+    "philly",
+    "philly_backlog",
+    "quick",
+    "xion_small",
+    "xonar_memory",
+    "xonar_mix",
+)
+WINDOWS = {"busy": 40, "large": 40} | dict.fromkeys(HUNDRED, 100)
 DEFAULT_WINDOWS = 20
 TABLE = "all policies"  # name of the marks
 GENERATED, LOG = (
@@ -53,7 +62,7 @@ WAITS_ROWS = (*BRIEF_ROWS, "fifo_strict", "easy")
 BRIEF_COLUMNS = ("philly", "mixed", "xion_small", "xonar_mix", "coda_mix", "aiturbo_ps")
 HOUR_S = 3600.0
 DRAWN_ROWS = BRIEF_ROWS[::-1]
-DRAWN_COLUMNS = ("philly_backlog", "busy", "coda_mix", "aiturbo_ps")
+DRAWN_COLUMNS = ("philly", "busy", "coda_mix", "aiturbo_ps")
 AGENT = "ppo"
 PICTURE = "policies"
 DEFAULT = "default settings"
