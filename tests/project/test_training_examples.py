@@ -47,7 +47,7 @@ NEEDS = {
 MAX_LINES = {
     "one_file": 115,
     "sb3_steer": 105,
-    "slots": 195,
+    "slots": 200,
     "inspector": 130,
     "rl_scheduler": 90,
     "sb3_dqn": 75,

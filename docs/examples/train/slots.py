@@ -13,7 +13,7 @@ from zlib import crc32
 import gymnasium
 import numpy as np
 import torch
-from stable_baselines3.common.buffers import NStepReplayBuffer
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
@@ -88,11 +88,11 @@ def trained(file: str, choices: dict[str, Any]) -> SlotScores:
 
 
 @torch.no_grad()
-def sample(network: SlotScores, seen: Any, mask: Any) -> int:
-    """Return a sampled legal action, as in training; it depends on the observation alone."""
+def sample(network: SlotScores, seen: Any, mask: Any, temperature: float = 1.0) -> int:
+    """Return a legal action, sampled by the softmax of the scores; it depends on the observation alone."""
     generator = torch.Generator().manual_seed(crc32(seen.tobytes()))
     scores = network(torch.from_numpy(seen)).masked_fill(~torch.from_numpy(mask), -torch.inf)
-    return int(torch.multinomial(scores.softmax(-1), 1, generator=generator))
+    return int(torch.multinomial((scores / temperature).softmax(-1), 1, generator=generator))
 
 
 def training_envs(count: int, choices: dict[str, Any]) -> VecNormalize:
@@ -148,19 +148,27 @@ class SlotAdvantages(SlotScores):
     def forward(self, seen: Tensor) -> Tensor:
         """Return the values of actions: starts, pauses, waiting."""
         begin = prod(self.shapes["queue"])
-        level: Tensor = self.level(seen[:, begin : begin + self.shapes["totals"][0]])
+        level: Tensor = self.level(seen[..., begin : begin + self.shapes["totals"][0]])
         return super().forward(seen) + level
 
 
-class ExecutedActions(NStepReplayBuffer):
-    """Stores the actions that were executed: otherwise illegal ones get the values of the legal ones in their place."""
+class TimedTransitions(ReplayBuffer):
+    """Stores the actions that were executed, and discounts by simulated time instead of steps.
+
+    Otherwise illegal actions get the values of the legal ones in their place. DQN multiplies the value of the next
+    state by 1 - `done`, so `done` is the share by which rewards of later steps are discounted.
+    """
+
+    horizon_s = 7200.0  # simulated time in which the discount factor falls to 1 / e
 
     def add(
         self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]
     ) -> None:
         """Store a step of each environment."""
         executed = np.array([info["executed"] for info in infos])
-        super().add(obs, next_obs, executed.reshape(action.shape), reward, done, infos)
+        elapsed = np.array([info["elapsed"] for info in infos])
+        lost = np.where(done, 1.0, -np.expm1(-elapsed / self.horizon_s))
+        super().add(obs, next_obs, executed.reshape(action.shape), reward, lost, infos)
 
 
 class SlotValues(DQNPolicy):
