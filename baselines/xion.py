@@ -36,15 +36,15 @@ RULE = (
     "remaining time if its net gain exceeds the margin."
 )
 KEYS = "remaining and loading time, s"
-_NONE = np.empty(0, np.int64)
+FEW = 64
+"""Jobs of an order that are read at a time."""
 
 
 class Weighed(NamedTuple):
-    """Comparison by which a blocked job displaces running jobs: its queue, their remaining times, terms."""
+    """Comparison by which a blocked job displaces running jobs: its queue, and the terms."""
 
     job: int
     queue: np.ndarray
-    remaining_s: dict[int, float]
     terms: tuple[tuple[str, float], ...]
 
 
@@ -75,39 +75,37 @@ class Xion:
         self._terms: tuple[tuple[str, float], ...] = ()  # of the comparison made last
         self._weighed: Weighed | None = None  # of the displacement that is being carried out
         self._cost_at, self._cost = -1, np.empty(0)
-        self._order = _NONE  # queued jobs by effort at this instant
+        self._order: np.ndarray | None = None  # queued jobs by effort, once sorted at this instant
 
     def __call__(self, view: "View") -> Action:
         """Start jobs that fit in order, then displace running jobs if it pays, else wait."""
         if self._instant != view.instant:
             self._instant = view.instant
             self._displaced = []
-            self._order = _NONE
+            self._order = None
         if self._moves:
             return self._moves.pop()
         self._weighed = None
-        queue = without(view.queue, self._displaced)
-        if not len(queue):
-            return Wait()
-        if search.may_any_start(view) and (start := view.start_first(self._by_effort(view, queue))):
+        if search.may_any_start(view) and (start := view.start_first(self._by_effort(view))):
             return start
-        return self._displace(view, queue)
+        return self._displace(view)
 
-    def _by_effort(self, view: "View", queue: np.ndarray) -> np.ndarray:
-        """Return the queue by effort; it is sorted again in an instant only if jobs have joined it."""
-        queued = np.zeros(len(view.jobs.num_gpus), bool)
-        queued[queue] = True
-        self._order = self._order[queued[self._order]]  # efforts of queued jobs change with time alone
-        if len(self._order) < len(queue):
-            self._order = search.by_effort(view, queue)
-        return self._order
+    def _by_effort(self, view: "View") -> np.ndarray:
+        """Return the queue without displaced jobs by effort, sorted again in an instant only if jobs joined it."""
+        order, displaced = self._order, np.array(self._displaced, np.int64)
+        if order is not None:  # efforts of queued jobs change with time alone
+            order = search.still_queued(view, order, displaced)
+        if order is None:
+            order = search.by_effort(view, without(view.queue, self._displaced))
+        self._order = order
+        return order
 
     def reason(self, view: "View", action: Action) -> Reason | None:
         """Return the order of the queue at a start, and what was compared for a displacement."""
         weighed = self._weighed
         if isinstance(action, Preempt) and weighed:
             cause = Ranked(weighed.job, float(search.efforts(view, [weighed.job])[0]))
-            own = Ranked(action.job, weighed.remaining_s[action.job])
+            own = Ranked(action.job, float(view.jobs_of([action.job]).remaining_s[0]))
             return Reason(RULE, "remaining time, s", own, 0, 0, cause=cause, terms=weighed.terms)
         if not isinstance(action, Start):
             return None
@@ -117,58 +115,50 @@ class Xion:
         terms = weighed.terms if weighed else ()
         return in_order(RULE, KEYS, action.job, order, key, lambda job: job != action.job, terms=terms)
 
-    def _displace(self, view: "View", queue: np.ndarray) -> Action:
+    def _displace(self, view: "View") -> Action:
         """Preempt the cheapest victims for the first blocked job of a tenant if that pays, else wait."""
         # The first displacement of an instant searches the unsorted queue, which is faster than sorting it.
-        order = self._by_effort(view, queue) if self._displaced else queue
-        for own in search.by_tenant(view, order):
-            on_gpus = own[view.jobs.num_gpus[own] > 0]
-            blocked = search.first_blocked(view, on_gpus[:1] if self._displaced else on_gpus)
-            if blocked is None:  # every job fits, or GPUs are being freed for the first in order
-                continue
-            if room := self._worthwhile(view, blocked, on_gpus):
-                self._displaced += room.victims
-                left_s = dict(zip(room.victims, view.jobs_of(room.victims).remaining_s.tolist(), strict=True))
-                self._weighed = Weighed(blocked.job, own, left_s, self._terms)
+        is_sorted = bool(self._displaced)
+        least_gain_s = self.margin_s if self.rule == "derived" else -np.inf
+        for own in search.by_tenant(view, self._by_effort(view) if is_sorted else view.queue):
+            found = search.displacement(
+                view,
+                first_on_gpus(view, own) if is_sorted else own,
+                self._costs(view),
+                least_run_s=self.q_min_s,
+                least_gain_s=least_gain_s,  # less would not pay even without overhead
+            )
+            if found and self._pays(view, found, own):
+                self._displaced += found.room.victims
+                self._weighed = Weighed(found.job, own, self._terms)
                 # pause the victims first: they are popped from the end
-                self._moves = [Start(blocked.job, Placement(room.gpus)), *map(Preempt, room.victims)]
+                self._moves = [
+                    Start(found.job, Placement(found.room.gpus)),
+                    *map(Preempt, found.room.victims),
+                ]
                 return self._moves.pop()
         return Wait()
 
-    def _worthwhile(self, view: "View", blocked: search.Blocked, queue: np.ndarray) -> search.Room | None:
-        """Return the victims and GPUs with which a blocked job can start, None if preemption does not pay.
-
-        queue: queued jobs on GPUs.
-        """
-        job, effort, wait = blocked
-        if self.rule == "derived" and wait - effort <= self.margin_s and search.all_cost(view):
-            return None  # would not pay even without overhead, so the search for victims can be skipped
-        running = search.displaceable(view)
-        jobs = view.jobs_of(running)
-        able = running[(view.now - jobs.phase_began_s >= self.q_min_s) & (jobs.remaining_s > effort)]
-        if not len(able):
-            return None
-        cost = self._costs(view)
-        room = search.room_for(view, job, able, cost)
-        if room is None or not room.victims:
-            return None  # no set of victims is enough, or the job lacks something other than GPUs
-        benefit, terms = self._benefit(view.jobs_of(room.victims), effort, wait)
-        self._terms = terms
+    def _pays(self, view: "View", found: search.Displacement, queue: np.ndarray) -> bool:
+        """Return whether a displacement pays; queue: queued jobs of the tenant."""
+        room = found.room
+        benefit, self._terms = self._benefit(view.jobs_of(room.victims), found.effort_s, found.wait_s)
         if np.isinf(benefit):
-            return room
+            return True
         charge = 0.0
         if self.count_queue:
             # each other queued job that could use the GPUs waits for the overhead's share of the cluster
-            others = np.count_nonzero(view.jobs_of(queue).profiled_memory_gib <= room.memory_gib) - 1
-            charge = float(others * cost[room.victims].sum() / len(view.gpus.first_owner))
+            fits = (view.jobs.profiled_memory_gib <= room.memory_gib) & (view.jobs.num_gpus > 0)
+            others, cost = np.count_nonzero(fits[queue]) - 1, self._costs(view)[room.victims].sum()
+            charge = float(others * cost / len(view.gpus.first_owner))
         net = benefit - charge
         self._terms = (
-            *terms,
+            *self._terms,
             ("charge to other queued jobs, s", charge),
             ("net gain, s", net),
             ("margin that it must exceed, s", self.margin_s),
         )
-        return room if net > self.margin_s else None
+        return net > self.margin_s
 
     def _costs(self, view: "View") -> np.ndarray:
         """Return the GPU-seconds of a pause and a load of each job that has arrived, once for each instant."""
@@ -196,6 +186,16 @@ class Xion:
             ("loss of the jobs to pause, s", loss),
         )
         return Benefit(gain - loss, terms)
+
+
+def first_on_gpus(view: "View", order: np.ndarray) -> np.ndarray:
+    """Return the first job with GPUs of an order, or none: (1,) or (0,)."""
+    for begin in range(0, len(order), FEW):
+        part = order[begin : begin + FEW]
+        found: np.ndarray = part[view.jobs.num_gpus[part] > 0]
+        if len(found):
+            return found[:1]
+    return order[:0]
 
 
 def without(queue: np.ndarray, displaced: list[int]) -> np.ndarray:

@@ -29,6 +29,7 @@ LOGS = {"philly": 215, "dlrm": 19}
 """Number of nodes of eight GPUs for each log."""
 RESAMPLES = 4_999
 QUEUED, RUNNING = 10_000, 400
+TIMED = ("fifo", "easy", "sjf", "srtf", "xion")
 
 
 def philly(folder: Path) -> pd.DataFrame:
@@ -125,8 +126,8 @@ def coverage(name: str, folder: Path, times: int) -> str:
     )
 
 
-def latency(policy: str, repeats: int = 50) -> str:
-    """Return a line on the time of a policy's decision with 10,000 queued jobs, and of the parts before it."""
+def latency(policies: Sequence[str] = TIMED, repeats: int = 50) -> list[str]:
+    """Return lines on the times of decisions with 10,000 queued jobs, the policies in turn, and of the parts before."""
     rng = np.random.default_rng(0)
     count = QUEUED + RUNNING
     jobs = pd.DataFrame(
@@ -144,25 +145,32 @@ def latency(policy: str, repeats: int = 50) -> str:
     jobs.attrs = {"notes": [], "origin": {}}
     gpus = int(jobs["num_gpus"][:RUNNING].sum())
     rules = Scenario(cluster=f"{-(-gpus // 8) + 8}x8", physics="estimates")
-    make = partial(baselines.make, baselines.load(policy))
+    makers = {name: partial(baselines.make, baselines.load(name)) for name in policies}
     begin = time.perf_counter()
     now = present(traces.cut(jobs, DAY_S), rules)
-    prepared = time.perf_counter()
-    built, took = [], []
+    prepared = time.perf_counter() - begin
+    built, actions = list[float](), dict[str, int]()
+    took = {name: list[tuple[float, float]]() for name in policies}
     for repeat in range(repeats + 1):
-        start = time.perf_counter()
-        episode = now.episode()
-        ready = time.perf_counter()
-        actions = decide.acted(make(), episode)
-        if repeat:  # the first one compiles
-            built.append(ready - start)
-            took.append(time.perf_counter() - ready)
-    ms = 1000 * np.quantile(took, [0.5, 0.99])
-    return (
-        f"decide, {policy}: {len(now.queued):,} queued jobs, {len(actions)} actions: median {ms[0]:.1f} ms, p99 "
-        f"{ms[1]:.1f} ms of {repeats}; before it, the table takes {1000 * (prepared - begin):.0f} ms and the state "
-        f"{1000 * np.median(built):.0f} ms"
-    )
+        for name, make in makers.items():
+            begin = time.perf_counter()
+            episode = now.episode()
+            built.append(time.perf_counter() - begin)
+            starts = time.perf_counter(), time.process_time()
+            actions[name] = len(decide.acted(make(), episode))
+            if repeat:  # the first one compiles
+                took[name].append((time.perf_counter() - starts[0], time.process_time() - starts[1]))
+    lines = [
+        f"decide: {len(now.queued):,} queued jobs; before a decision, the table takes {1000 * prepared:.0f} ms and the "
+        f"state {1000 * np.median(built):.0f} ms; median and p99 of {repeats}:"
+    ]
+    for name in policies:
+        (wall, cpu), (wall_99, cpu_99) = 1000 * np.quantile(took[name], [0.5, 0.99], axis=0)
+        lines.append(
+            f"  {name}: {actions[name]} actions; {wall:.1f} and {wall_99:.1f} ms, of CPU time {cpu:.1f} and "
+            f"{cpu_99:.1f} ms"
+        )
+    return lines
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -172,8 +180,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--times", type=int, default=120, help="times per log")
     parser.add_argument("--logs", nargs="*", default=[*LOGS], choices=[*LOGS])
     chosen = parser.parse_args(args)
-    for policy in ("easy", "sjf", "srtf", "xion"):
-        print(latency(policy), flush=True)
+    print(*latency(), sep="\n", flush=True)
     for name in chosen.logs if chosen.data else ():
         print(coverage(name, chosen.data, chosen.times), flush=True)
 

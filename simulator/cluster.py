@@ -225,7 +225,8 @@ def from_csv(file: Path) -> Cluster:
     return Cluster(file.stem, gpus, memory, cores, node_types=types)
 
 
-_GRES = re.compile(r"gpu(?::[^:,(]+)?:(\d{1,4})", re.ASCII)
+_GRES = re.compile(r"gpu(?::([^:,(]+))?:(\d{1,4})", re.ASCII)
+_SLICE = re.compile(r"\dg\.\d+gb", re.IGNORECASE | re.ASCII)
 AWAY = ("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FUTURE", "MAINT", "NOT_RESPONDING", "POWERED_DOWN")
 """States of Slurm's nodes on which no job can start."""
 
@@ -233,22 +234,24 @@ AWAY = ("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FUTURE", "MAINT", "NOT_
 def from_slurm(file: Path) -> Cluster:
     """Read a cluster from the JSON of `scontrol show nodes --json`, or of `sinfo --json` where it names every node.
 
-    Nodes that are down or drained, and those without GPUs, are left out. All GPUs are taken as V100s. ValueError
-    for another file.
+    Nodes that are down or drained, those without GPUs, and MIG slices of GPUs are left out. All GPUs are taken as
+    V100s. ValueError for another file.
     """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         if not {"nodes", "sinfo"} & {*found}:
             raise ValueError("no list named nodes")
         rows = found["nodes"] if "nodes" in found else [_row(each) for each in found["sinfo"]]
+        gres = [_GRES.findall(str(row.get("gres") or "")) for row in rows]
+        slices = sum(int(count) for own in gres for kind, count in own if _SLICE.search(kind))
         nodes = [
             (
                 str(row["name"]),
-                sum(map(int, _GRES.findall(str(row.get("gres") or "")))),
+                sum(int(count) for kind, count in own if not _SLICE.search(kind)),
                 int(row["cpus"]),
                 bool({str(each).rstrip("*~#!%$@^-").upper() for each in _states(row)} & {*AWAY}),
             )
-            for row in rows
+            for row, own in zip(rows, gres, strict=True)
         ]
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         why = f"no entry {error}" if isinstance(error, KeyError) else error
@@ -259,18 +262,22 @@ def from_slurm(file: Path) -> Cluster:
     nodes = [each for each in nodes if each[1] > 0 and not each[3]]
     if not nodes:
         raise ValueError(
-            f"{file}: expected a node with GPUs (gres like gpu:a100:8) that is not down or drained"
+            f"{file}: expected a node with GPUs (gres like gpu:a100:8; MIG slices are not read) that is not down or "
+            "drained"
         )
     names, gpus, cores, _ = zip(*nodes, strict=True)
     if len({*names}) < len(names):
         raise ValueError(f"{file}: a node is named twice: use scontrol show nodes --json")
     memory = (GPU_MEMORY_GIB[REFERENCE],) * len(nodes)
-    left_out = (
-        f"nodes of {file.name} left out, down or drained then ({sum(away):,} GPUs): {len(away):,}"
-        if away
-        else ""
+    left_out = list[str]()
+    if away:
+        gone = f"nodes of {file.name} left out, down or drained then ({sum(away):,} GPUs): {len(away):,}"
+        left_out.append(gone)
+    if slices:
+        left_out.append(f"MIG slices of nodes of {file.name} left out: {slices:,}")
+    return Cluster(
+        file.stem, gpus, memory, tuple(map(max, cores, gpus)), node_names=names, left_out="; ".join(left_out)
     )
-    return Cluster(file.stem, gpus, memory, tuple(map(max, cores, gpus)), node_names=names, left_out=left_out)
 
 
 def _states(row: dict[str, Any]) -> list[Any]:

@@ -26,12 +26,19 @@ class Room(NamedTuple):
     memory_gib: float = float("inf")
 
 
-class Blocked(NamedTuple):
-    """A job that waits for GPUs, the seconds for which it will hold them (`by_effort`), and its `wait_for_room`, s."""
+class Displacement(NamedTuple):
+    """Pauses by which a job would get GPUs.
+
+    job: the job, which waits for GPUs.
+    effort_s: seconds for which it will hold them (`by_effort`).
+    wait_s: its `wait_for_room`; NaN if no pause and no load of the jobs to pause takes time.
+    room: the jobs to pause, and the GPUs.
+    """
 
     job: int
     effort_s: float
     wait_s: float
+    room: Room
 
 
 class Owners(NamedTuple):
@@ -143,6 +150,17 @@ def queued_or_running(view: View) -> np.ndarray:
     return jobs[: legality.queued_or_running(source.states, 0, jobs)]
 
 
+def still_queued(view: View, jobs: np.ndarray, others: np.ndarray) -> np.ndarray | None:
+    """Return those of some jobs that are queued, in the given order; None if there are other queued jobs than these.
+
+    others: jobs that may be queued as well, none of which is among the first.
+    """
+    source, kept = source_of(view), np.empty(len(jobs), np.int64)
+    some, more = np.ascontiguousarray(jobs, np.int64), np.ascontiguousarray(others, np.int64)
+    count = legality.keep_queued(source.states, 0, some, more, kept)
+    return None if count == NOBODY else kept[:count]
+
+
 def may_any_start(view: View) -> bool:
     """Return whether the scenario's placement rule could start a queued job now."""
     source = source_of(view)
@@ -182,22 +200,6 @@ def by_effort(view: View, jobs: np.ndarray) -> np.ndarray:
     return order
 
 
-def first_blocked(view: View, some: np.ndarray) -> Blocked | None:
-    """Return the job with GPUs that comes first `by_effort`.
-
-    None if there is none, or if GPUs are reserved for an earlier job.
-    """
-    source = source_of(view)
-    found = Blocked(*room.first_blocked(source.states, 0, source.jobs, source.known(some)))
-    return None if found.job == NOBODY else found
-
-
-def all_cost(view: View) -> bool:
-    """Return whether it takes time to pause and load each of the `displaceable` jobs."""
-    source = source_of(view)
-    return bool(room.all_cost(source.states, 0, source.jobs))
-
-
 def wait_for_room(view: View, job: int) -> float:
     """Return the seconds until a job could start, by the estimates, if no other is started or paused; or infinity.
 
@@ -208,21 +210,36 @@ def wait_for_room(view: View, job: int) -> float:
     return float(room.wait_for_room(source.states, 0, source.jobs, job))
 
 
-def room_for(view: View, job: int, candidates: np.ndarray, cost: np.ndarray) -> Room | None:
-    """Find the candidates whose pauses free GPUs for a job at the smallest total cost, None if there are none.
+def displacement(
+    view: View,
+    some: np.ndarray,
+    cost: np.ndarray,
+    *,
+    least_run_s: float = 0.0,
+    least_gain_s: float = -np.inf,
+) -> Displacement | None:
+    """Find the job with GPUs that comes first `by_effort`, and the jobs with more remaining time to pause for it.
 
-    cost: (jobs,), of pausing each job that has arrived. Of equal sets the one of fewest jobs is taken, then of most
-    remaining time. Exact on one node; a gang on several takes the cheapest node for each part.
+    None without a job with GPUs, if GPUs are reserved for an earlier one, or if no pauses free enough GPUs.
+    cost: (jobs,), of pausing each job that has arrived. Of all sets that free enough GPUs the cheapest is taken, of
+    equal ones that of fewest jobs, then of most remaining time. Exact on one node; a gang on several takes the cheapest
+    node for each part.
+    least_run_s: seconds that a job to pause has run since its start.
+    least_gain_s: None unless the wait exceeds the effort by more than this, if all pauses take time.
     """
-    source = source_of(view)
-    job, cost = source.check(job), np.array(cost, float)
+    source, cost = source_of(view), np.array(cost, float)
     if cost.shape != (source.arrived,):
         raise ValueError(
             f"cost of shape {cost.shape}: expected ({source.arrived},), one for each job that has arrived"
         )
-    able, gpus = source.known(candidates), np.empty(int(source.jobs["num_gpus"][job]), np.int32)
-    count, memory = room.room_for(source.states, 0, source.jobs, job, able, cost, gpus)
-    return None if count < 0 else Room(source.state.victims[:count].tolist(), tuple(gpus.tolist()), memory)
+    gpus, order = np.empty(int(source.state.num_gpus), np.int32), source.known(some)
+    job, effort_s, wait_s, count, memory = room.displacement(
+        source.states, 0, source.jobs, order, cost, float(least_run_s), float(least_gain_s), gpus
+    )
+    if count <= 0:
+        return None
+    chosen = tuple(gpus[: source.jobs["num_gpus"][job]].tolist())
+    return Displacement(job, effort_s, wait_s, Room(source.state.victims[:count].tolist(), chosen, memory))
 
 
 def room_by_one(view: View, order: np.ndarray, candidates: np.ndarray) -> tuple[int, Room] | None:

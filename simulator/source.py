@@ -330,7 +330,7 @@ class Source:
             case Preempt(job):
                 if phase[job] != RUNNING:
                     return f"job {job} cannot be paused: it is not running"
-                legal = job in self.preemptible
+                legal = self.state.last_action_instant[job] != self.state.instant
                 return None if legal else f"job {job} cannot be paused: it was started at this very instant"
             case Resize(job, None, placement) if placement is not None:
                 reason = legality.legal_move(states, 0, jobs, job, seat_of(placement))

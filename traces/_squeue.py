@@ -6,6 +6,7 @@ is the scheduler's estimate and is not read. Sources: the OpenAPI specifications
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from pathlib import Path
@@ -15,9 +16,19 @@ import numpy as np
 
 from gpu_cluster_gym.traces._columns import NOTHING
 from gpu_cluster_gym.traces._json import Objects
-from gpu_cluster_gym.traces._log import File, Head
+from gpu_cluster_gym.traces._log import SHARES, File, Head
 from gpu_cluster_gym.traces._table import TraceError, check, quote, read_bytes
-from gpu_cluster_gym.traces.slurm import ENDED, QUEUED, RUNNING, SHARDS, SHARED, array_tasks
+from gpu_cluster_gym.traces.slurm import (
+    ENDED,
+    ON_SLICES,
+    QUEUED,
+    RUNNING,
+    SHARDS,
+    SHARED,
+    SLICE,
+    SLICES,
+    array_tasks,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +42,7 @@ BLOCKED = (
     "JobArrayTaskLimit",
 )
 """Reasons for which a pending job could not start on an empty cluster either."""
+RUNS_ON_SLICES = "running jobs whose MIG slices are not counted, since several jobs may run on one GPU"
 MINUTE = 60.0
 _HOSTS = re.compile(r"([^,\[\]]+)(?:\[([\d,\-]+)\])?([^,\[\]]*)", re.ASCII)
 _GPUS = re.compile(r"gres/gpu(?::([^=,]+))?=(\d{1,6})", re.ASCII)
@@ -80,8 +92,9 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
     lines: list[int] = []
     queue = Queue({}, {})
     counts: Counter[str] = Counter()
+    shares: list[float] = []
     for line, job in Objects(file, "job", items="jobs"):
-        for row in _rows(job, file, line, counts):
+        for row in _rows(job, file, line, counts, shares):
             rows.append(row)
             lines.append(line)
             if np.isfinite(row["logged_start_s"]):
@@ -89,6 +102,12 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
             elif np.isfinite(priority := _number(job, "priority", file, line, np.nan)):
                 queue.priority[row["job_id"]] = priority + _number(job, "nice", file, line, 0.0)
     notes = [f"{what}: {number:,}" for what, number in counts.items()]
+    if shares:
+        given = sum(map(math.ceil, shares))
+        notes += [
+            f"{ON_SLICES}: {len(shares):,}",
+            f"{SHARES} ({sum(shares):,.2f} GPUs requested, {given:,} simulated): {len(shares):,}",
+        ]
     if not rows:
         raise TraceError(file, None, None, f"no running or queued job ({'; '.join(notes)})", "at least one")
     table = pd.DataFrame(rows)
@@ -116,8 +135,13 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
     return checked, queue, now_s
 
 
-def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> list[dict[str, Any]]:
-    """Return the rows of a job: one, none if it cannot run, or one for each pending task of an array."""
+def _rows(
+    job: dict[str, Any], file: File, line: int, counts: Counter[str], shares: list[float]
+) -> list[dict[str, Any]]:
+    """Return the rows of a job: one, none if it cannot run, or one for each pending task of an array.
+
+    shares: GPUs of each queued job on MIG slices, which are appended.
+    """
 
     def number(name: str, usual: float = np.nan) -> float:
         return _number(job, name, file, line, usual)
@@ -132,7 +156,12 @@ def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> l
         counts[f"jobs left out, waiting for something other than resources ({reason})"] += 1
         return []
     tres = str(job.get("tres_alloc_str" if running else "tres_req_str") or job.get("tres_req_str") or "")
-    gpus = _gpus(tres)
+    gpus, slices = _gpus(tres)
+    share = gpus + slices / SLICES
+    if slices and running:
+        counts[RUNS_ON_SLICES] += 1
+    elif slices:
+        gpus = math.ceil(share)
     if (
         not running and not gpus and any(map(SHARED.fullmatch, tres.split(",")))
     ):  # running ones may share a GPU
@@ -157,7 +186,10 @@ def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> l
         "qos": str(job.get("qos") or NOTHING),
         "status": state,
     }
-    return [{"job_id": name, **row} for name in _ids(job, file, line, number)]
+    ids = _ids(job, file, line, number)
+    if slices and not running:
+        shares += [share] * len(ids)
+    return [{"job_id": name, **row} for name in ids]
 
 
 def _ids(job: dict[str, Any], file: File, line: int, number: Any) -> list[str]:
@@ -199,15 +231,20 @@ def _state(job: dict[str, Any], file: File, line: int) -> str:
     raise TraceError(file, line, "job_state", quote(found), "a state of a job, like PENDING")
 
 
-def _gpus(tres: str) -> int:
-    """Return the number of GPUs in a text like cpu=8,gres/gpu=2,gres/gpu:a100=2; typed GPUs are part of the total."""
-    total = typed = 0
+def _gpus(tres: str) -> tuple[int, int]:
+    """Return the whole GPUs and the compute slices of GPUs in a text like cpu=8,gres/gpu=2,gres/gpu:a100=2.
+
+    The total without a type counts the same GPUs, or the same MIG slices, as the typed entries.
+    """
+    total = typed = slices = 0
     for kind, count in _GPUS.findall(tres):
-        if kind:
-            typed += int(count)
-        else:
+        if not kind:
             total += int(count)
-    return max(total, typed)
+        elif piece := SLICE.search(kind):
+            slices += int(count) * int(piece[1])
+        else:
+            typed += int(count)
+    return (typed, slices) if slices else (max(total, typed), 0)
 
 
 def _held(job: dict[str, Any], gpus: int) -> list[Held]:

@@ -52,7 +52,9 @@ TRES = ("AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES")
 _JOB = re.compile(r"\d{1,12}(?:_(?:\d{1,12}|\[[^\]|]{1,4000}\]))?(?:\+\d{1,6})?", re.ASCII)
 _STEP = re.compile(_JOB.pattern + r"\.[\w+.\-]{1,64}", re.ASCII)
 _AMOUNT = re.compile(r"(\d{1,9})(?:\.\d+)?[KMGTP]?[nc]?", re.ASCII)
-_SLICE = re.compile(r"(\d)g\.\d+gb", re.IGNORECASE | re.ASCII)
+SLICE = re.compile(r"(\d)g\.\d+gb", re.IGNORECASE | re.ASCII)
+"""Type of a MIG slice, with its number of compute slices."""
+ON_SLICES = "jobs on MIG slices, counted as sevenths of a GPU"
 _GRES = re.compile(r"(?:gres[/:])?gpu(?::([^:=(),\s]+))??(?:[:=](\d{1,6}))?(?:\([^()]*\))?", re.ASCII)
 SHARED = re.compile(r"(?:gres[/:])?(?:shard|mps)(?::[^:=(),\s]+)??[:=][1-9]\d{0,5}(?:\([^()]*\))?", re.ASCII)
 """Parts of GPUs that several jobs share: the log does not say how many parts a GPU has."""
@@ -283,7 +285,7 @@ def _set_gpus(log: Log, fields: list[str]) -> None:
                 gpus[row], shards[row] = nodes[row], True
                 break
     log.count(shards, SHARDS)
-    log.count(slices, "jobs on MIG slices, counted as sevenths of a GPU")
+    log.count(slices, ON_SLICES)
     log.round_up_gpus(gpus, fields[0])
     log.set_text("gpu_type", kinds)
     if (seen := sorted({kind for kind in kinds if kind})) and len(seen) > 1:
@@ -314,7 +316,7 @@ def _resources(cell: str) -> tuple[float, float, float, str]:
             count = float(match[2] or 1)
             if match[1] is None:
                 total += count
-            elif piece := _SLICE.search(match[1]):
+            elif piece := SLICE.search(match[1]):
                 parts += count * int(piece[1])
                 kinds.append(match[1])
             else:

@@ -11,12 +11,15 @@ from benchmarks import local_slurm
 from benchmarks.local_slurm import LocalSlurm, Submission
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.__main__ import main
+from gpu_cluster_gym.baselines.xion import Xion
 from gpu_cluster_gym.evaluation.decide import SCHEMA, decision, nice_values
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import set_up
-from gpu_cluster_gym.simulator.policy import Action, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.policy import Action, Preempt, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.search import still_queued
+from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import snapshot
-from gpu_cluster_gym.workloads import Scenario, present
+from gpu_cluster_gym.workloads import Present, Scenario, present
 from tests.cases.slurm_queue import NODES, job, small_queue, squeue
 
 HEADER = "job_id,submit_s,num_gpus,duration_s,logged_start_s,time_limit_s"
@@ -105,9 +108,8 @@ def test_a_policy_of_ones_own_is_asked(tmp_path: Path, capsys: pytest.CaptureFix
     assert [each["job_id"] for each in found["actions"]] == ["short"]
 
 
-@pytest.mark.parametrize("name", ["fifo", "easy", "sjf", "srtf"])
-def test_a_ranking_decides_as_if_each_action_were_carried_out(name: str, tmp_path: Path) -> None:
-    """All of them together equal what the same ranking says when it is asked again after each action."""
+def drawn(folder: Path) -> Present:
+    """Return seven running and 60 queued jobs on four nodes of eight GPUs."""
     rng = np.random.default_rng(1)
     rows = [
         f"r{each},0,{width},,{each},{limit}"
@@ -116,9 +118,14 @@ def test_a_ranking_decides_as_if_each_action_were_carried_out(name: str, tmp_pat
         )
     ]
     rows += [f"q{each},{100 + each},{rng.integers(1, 12)},,,{rng.integers(50, 3000)}" for each in range(60)]
-    (tmp_path / "jobs.csv").write_text("\n".join([HEADER, "old,0,1,100,0,200", *rows]) + "\n")
-    found = snapshot(str(tmp_path / "jobs.csv"))
-    now = present(found, Scenario(cluster="4x8", physics="estimates"))
+    (folder / "jobs.csv").write_text("\n".join([HEADER, "old,0,1,100,0,200", *rows]) + "\n")
+    return present(snapshot(str(folder / "jobs.csv")), Scenario(cluster="4x8", physics="estimates"))
+
+
+@pytest.mark.parametrize("name", ["fifo", "easy", "sjf", "srtf"])
+def test_a_ranking_decides_as_if_each_action_were_carried_out(name: str, tmp_path: Path) -> None:
+    """All of them together equal what the same ranking says when it is asked again after each action."""
+    now = drawn(tmp_path)
     policy, counted = baselines.make(baselines.load(name)), 0
     assert isinstance(policy, Ranking)
     episode = now.episode()
@@ -131,6 +138,29 @@ def test_a_ranking_decides_as_if_each_action_were_carried_out(name: str, tmp_pat
         counted += isinstance(action, Start)
     assert counted
     assert decision(now, policy).actions == expected
+
+
+def test_xion_decides_alike_if_it_sorts_the_queue_anew_for_each_action(tmp_path: Path) -> None:
+    class Anew(Xion):
+        def __call__(self, view: View) -> Action:
+            self._order = None
+            return super().__call__(view)
+
+    now = drawn(tmp_path)
+    found = decision(now, Xion()).actions
+    assert {type(each) for each in found} == {Start, Preempt}
+    assert found == decision(now, Anew()).actions
+
+
+def test_an_order_is_complete_only_without_other_queued_jobs(tmp_path: Path) -> None:
+    episode = drawn(tmp_path).episode()
+    episode.advance()
+    view, none = episode.view, np.empty(0, np.int64)
+    order = view.queue[::-1]
+    assert still_queued(view, np.append(order, view.running[0]), none).tolist() == order.tolist()  # type: ignore[union-attr]
+    assert still_queued(view, order[1:], none) is None
+    assert still_queued(view, order[1:], order[:1]).tolist() == order[1:].tolist()  # type: ignore[union-attr]
+    assert still_queued(view, np.append(order, 10**9), none).tolist() == order.tolist()  # type: ignore[union-attr]
 
 
 def test_nice_values_give_slurm_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,6 +214,21 @@ def test_nodes_of_slurm_keep_their_names(tmp_path: Path, capsys: pytest.CaptureF
     assert found["actions"][0]["job_id"] == "wide"
     assert found["actions"][0]["places"] == [{"node": "gpu01", "gpus": list(range(8))}]
     assert left_out in found["notes"]
+
+
+def test_mig_slices_of_nodes_are_no_gpus(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.json"
+    nodes = [
+        {"name": "a", "state": ["IDLE"], "gres": "gpu:a100:2(S:0),gpu:1g.10gb:14(S:1)", "cpus": 64},
+        {"name": "b", "state": ["IDLE"], "gres": "gpu:a100_3g.20gb:16", "cpus": 64},
+    ]
+    file.write_text(json.dumps({"nodes": nodes}))
+    machines = cluster(str(file))
+    assert (machines.node_names, machines.node_gpus) == (("a",), (2,))
+    assert machines.left_out == "MIG slices of nodes of nodes.json left out: 30"
+    file.write_text(json.dumps({"nodes": nodes[1:]}))
+    with pytest.raises(ValueError, match="MIG slices are not read"):
+        cluster(str(file))
 
 
 @pytest.mark.parametrize(

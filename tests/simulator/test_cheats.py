@@ -194,9 +194,7 @@ SEARCHES: dict[str, Callable[[View, int], object]] = {
     "joins": lambda view, job: search.Joins(view, np.array([job])),
     "wait_for_room": lambda view, job: search.wait_for_room(view, job),
     "by_effort": lambda view, job: search.by_effort(view, np.array([job])),
-    "first_blocked": lambda view, job: search.first_blocked(view, np.array([job])),
-    "room_for": lambda view, job: search.room_for(view, job, view.preemptible, view.jobs.pause_s),
-    "room_for_by": lambda view, job: search.room_for(view, 0, np.array([job]), view.jobs.pause_s),
+    "displacement": lambda view, job: search.displacement(view, np.array([job]), view.jobs.pause_s),
     "room_by_one": lambda view, job: search.room_by_one(view, np.array([job]), view.preemptible),
     "room_by_one_of": lambda view, job: search.room_by_one(view, view.queue, np.array([job])),
 }

@@ -116,7 +116,9 @@ QUESTIONS: dict[str, Callable[[View, Any], Any]] = {
     "start_first": lambda view, job: view.start_first([job]),
     "efforts": lambda view, job: search.efforts(view, [job]),
     "wait_for_room": lambda view, job: search.wait_for_room(view, job),
-    "room_for": lambda view, job: search.room_for(view, job, view.running, np.zeros(len(view.jobs.phase))),
+    "displacement": lambda view, job: search.displacement(
+        view, np.array([job]), np.zeros(len(view.jobs.phase))
+    ),
 }
 
 
@@ -303,7 +305,7 @@ def test_odd_places_get_one_sentence(load: Workload) -> None:
             view.place(0, **choices)
     assert view.place(0, gpus=10**6) is None
     with pytest.raises(ValueError, match=r"one for each job"):
-        search.room_for(view, 0, view.running, np.zeros(1))
+        search.displacement(view, view.queue, np.zeros(1))
 
 
 def test_numbers_of_numpy_are_numbers(load: Workload) -> None:

@@ -398,6 +398,29 @@ def may_start(s, jobs):
     return False
 
 
+@compiled
+def is_queued(s, job):
+    """Return whether a number is that of a queued job."""
+    return 0 <= job < s.num_arrived and s.phase[job] == QUEUED
+
+
+@entry
+def keep_queued(states, e, some, others, out):
+    """List those of some jobs that are queued; return their number, or NOBODY if not all that are queued are listed.
+
+    others: jobs that may be queued without being listed.
+    """
+    s = states[e]
+    count, unlisted = 0, 0
+    for job in some:
+        if is_queued(s, job):
+            out[count] = job
+            count += 1
+    for job in others:
+        unlisted += is_queued(s, job)
+    return count if count + unlisted == s.num_queued else NOBODY
+
+
 @entry
 def may_any_start(states, e, jobs):
     """Return whether a queued job fits where the placement rule puts it, and may start now."""

@@ -314,25 +314,6 @@ def offered_of(s, candidates, job):
     return offered
 
 
-@entry
-def room_for(states, e, jobs, job, candidates, cost, gpus):
-    """Find the candidates whose pauses free GPUs for a job at minimum cost; return their number and the minimum GiB.
-
-    cost: of pausing each job. The number is -1 if there is no solution. Victims are written to the record's
-    `victims`, the GPUs to `gpus`.
-    """
-    s = states[e]
-    left = np.zeros(s.num_arrived)
-    for candidate in candidates:
-        left[candidate] = remaining_now(s, jobs, candidate)
-    each = cores_of_servers(s.servers[job], s.workers[job], s.width[job])
-    most = most_gpus(s, jobs, job)
-    cores = cores_to_serve(s, each)
-    pool = Pool(offered_of(s, candidates, job), cost, left, cores, False, most, s.tenant[job])
-    able = holding_nodes(s, jobs, job)
-    return find_room(s, pool, able, jobs[job].num_gpus, each, s.victims, gpus)
-
-
 @compiled
 def is_displaceable(s, jobs, job):
     """Return whether pausing a job would free GPUs now: it has run since before this instant, and shares none."""
@@ -407,10 +388,9 @@ def comes_before(seconds, job, least, first):
     return seconds < least or (seconds == least and job < first)
 
 
-@entry
-def all_cost(states, e, jobs):
+@compiled
+def all_cost(s, jobs):
     """Return whether pausing and loading takes time for each job whose pause would free GPUs now."""
-    s = states[e]
     for k in range(s.num_active):
         job = s.events[k]
         if is_displaceable(s, jobs, job) and jobs[job].pause_s + jobs[job].load_s == 0:
@@ -477,13 +457,12 @@ def wait_for_room(states, e, jobs, job):
     return wait_of(states[e], jobs, job)
 
 
-@entry
-def first_blocked(states, e, jobs, some):
-    """Return the GPU job with the least effort among some jobs, its effort, and its wait for GPUs, s.
+@compiled
+def first_blocked(s, jobs, some):
+    """Return the GPU job with the least effort among some jobs, and its effort.
 
     Returns NOBODY if there is none, or if a job with less effort has GPUs reserved.
     """
-    s = states[e]
     first, least = NOBODY, np.inf
     for job in some:
         if jobs[job].num_gpus > 0:
@@ -491,7 +470,7 @@ def first_blocked(states, e, jobs, some):
             if first == NOBODY or comes_before(seconds, job, least, first):
                 first, least = job, seconds
     if first == NOBODY:
-        return NOBODY, least, np.inf
+        return NOBODY, least
     for gpu in range(s.num_gpus):
         job = s.reserved_for[gpu]
         if (
@@ -499,8 +478,55 @@ def first_blocked(states, e, jobs, some):
             and s.tenant[job] == s.tenant[first]
             and comes_before(effort_of(s, jobs, job), job, least, first)
         ):
-            return NOBODY, least, np.inf
-    return first, least, wait_of(s, jobs, first)
+            return NOBODY, least
+    return first, least
+
+
+@entry
+def displacement(states, e, jobs, some, cost, least_run_s, least_gain_s, gpus):
+    """Find the first job of some that waits for GPUs, and the jobs to pause for it at minimum cost.
+
+    cost: of pausing each job. least_run_s: for which a job to pause has run. least_gain_s: if pauses take time, the
+    search ends unless the job's wait for natural ends exceeds its effort by more than this.
+    Returns the job (`first_blocked`), its effort, its wait (NaN unless it was needed), the number of jobs to pause, -1
+    for no solution, and the minimum GiB of the GPUs. The jobs to pause are written to the record's `victims`, the GPUs
+    to `gpus`.
+    """
+    s = states[e]
+    job, effort = first_blocked(s, jobs, some)
+    wait = np.nan
+    if job == NOBODY:
+        return NOBODY, effort, wait, -1, np.inf
+    if all_cost(s, jobs):
+        wait = wait_of(s, jobs, job)
+        if wait - effort <= least_gain_s:
+            return job, effort, wait, -1, np.inf
+    count, memory = cheapest_room(s, jobs, job, effort, cost, least_run_s, gpus)
+    for k in range(count):
+        victim = s.victims[k]
+        if np.isnan(wait) and jobs[victim].pause_s + jobs[victim].load_s > 0:
+            wait = wait_of(s, jobs, job)
+    return job, effort, wait, count, memory
+
+
+@allocating
+def cheapest_room(s, jobs, job, effort, cost, least_run_s, gpus):
+    """Find jobs with more remaining time than a job's effort whose pauses free GPUs for it; see `displacement`."""
+    offered, left = np.zeros(s.num_arrived, np.bool_), np.zeros(s.num_arrived)
+    found = False
+    for k in range(s.num_active):
+        other = s.events[k]
+        if not is_displaceable(s, jobs, other) or s.clock - s.phase_began[other] < least_run_s:
+            continue
+        left[other] = remaining_now(s, jobs, other)
+        if left[other] > effort:
+            offered[other], found = may_be_displaced_for(s, other, job), True
+    if not found:
+        return -1, np.inf
+    each = cores_of_servers(s.servers[job], s.workers[job], s.width[job])
+    most, cores = most_gpus(s, jobs, job), cores_to_serve(s, each)
+    pool = Pool(offered, cost, left, cores, False, most, s.tenant[job])
+    return find_room(s, pool, holding_nodes(s, jobs, job), jobs[job].num_gpus, each, s.victims, gpus)
 
 
 @entry
