@@ -59,8 +59,8 @@ EQUIVALENT = (
     ),
     Equivalent(
         "traces/slurm.py",
-        "elif piece := _SLICE.search(match[1]):",
-        "elif piece := _SLICE.search(match[ 0]):",
+        "elif piece := SLICE.search(match[1]):",
+        "elif piece := SLICE.search(match[ 0]):",
         "of the whole entry, only the type can have the form of a slice",
     ),
     Equivalent(
