@@ -84,7 +84,10 @@ class Xion:
             self._displaced = []
             self._order = None
         if self._moves:
-            return self._moves.pop()
+            move = self._moves.pop()
+            if self._moves or view.why_not(move) is None:
+                return move
+            # Where pauses are free, another tenant may now use its quota's GPUs, which were borrowed for the victims.
         self._weighed = None
         if search.may_any_start(view) and (start := view.start_first(self._by_effort(view))):
             return start

@@ -88,7 +88,7 @@ def test_the_page_has_the_kept_numbers() -> None:
 def test_the_page_says_what_the_kept_numbers_say() -> None:
     """That no workload has room, in its own words."""
     page = (ROOT / "docs" / "workloads.md").read_text("utf-8")
-    assert "None has:" in page
+    assert "No workload has room:" in page
     found = {line.partition(": ")[2].partition(" (")[0] for line in room.verdicts(room.kept(ROOT))}
     assert found == {"no room seen", "not measured."}
 

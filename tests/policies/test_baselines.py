@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, RunsCompiled, Wait
 from gpu_cluster_gym.simulator.view import View
+from gpu_cluster_gym.workloads import named as named_workload
+from gpu_cluster_gym.workloads import windows
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"
 MAX_LINES = {"xion": 216, "qssf": 86, "gittins": 89, "xonar": 102, "muri": 70, "gavel": 205}
@@ -261,6 +264,20 @@ def test_xion_counts_only_waiting_jobs_that_the_gpus_are_large_enough_for() -> N
     for needs, pauses in (30.0, 1), (10.0, 0):
         work["profiled_memory_gib"] = work["gpu_memory_gib"] = [10, 30, needs, 10]
         assert play(Xion(), work, cluster).state.num_pauses == pauses
+
+
+@pytest.mark.parametrize("borrowing", ["idle", "reclaim"])
+def test_xion_gives_up_a_start_that_its_pauses_forbid(borrowing: str) -> None:
+    """Where pauses are free, other tenants may claim the GPUs of a borrower's victims before the job starts."""
+    scenario = replace(
+        named_workload("quick"),
+        quotas="proportional",
+        borrowing=borrowing,
+        physics="estimates",
+        drop_too_large=True,
+    )
+    load = windows(scenario, "test", 1)[0]
+    assert load.results(run(Xion(), load.episode()))["finish_s"].notna().all()
 
 
 def test_xion_counts_a_paused_jobs_load_in_its_order() -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from docs.examples.train.slots import TimedTransitions
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents.record import record
 from gpu_cluster_gym.envs.floors import RandomLegal
@@ -96,14 +97,17 @@ def test_an_example_learns_and_is_a_policy(
 
 
 @pytest.mark.slow(reason="each trains for one or two minutes")
-@pytest.mark.parametrize("name", ["sb3_ppo", "maskable_ppo", "one_file"])
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [("sb3_ppo", 100_000), ("sb3_dqn", 40_000), ("maskable_ppo", 100_000), ("one_file", 100_000)],
+)
 @pytest.mark.usefixtures("chosen")
-def test_an_example_is_better_than_random_actions(name: str) -> None:
+def test_an_example_is_better_than_random_actions(name: str, steps: int) -> None:
     """Mean JCT on 24 test windows of `quick` is shorter than that of random legal actions, by the interval."""
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is optional")
     module = import_module(f"docs.examples.train.{name}")
-    module.train(100_000)
+    module.train(steps)
     loads = windows(named("quick"), "test", 24)
     makers = {"agent": lambda: baselines.make(module.policy), "random": lambda: baselines.make(RandomLegal)}
     found = {
@@ -295,6 +299,19 @@ def test_a_portfolio_follows_the_better_policy(names: tuple[str, ...], tmp_path:
     found = load.results(run(policy, load.episode()))
     assert set(policy.followed) == {"sjf"}
     assert found["start_s"].tolist() == [360.0, *(60.0 * np.arange(6))]
+
+
+def test_a_buffer_discounts_by_time_and_stores_executed_actions() -> None:
+    """After the horizon of two hours, 1 / e is left; after the end of an episode nothing."""
+    box = gymnasium.spaces.Box(-1, 1, (1,))
+    buffer = TimedTransitions(4, box, gymnasium.spaces.Discrete(9), n_envs=3)
+    seen, infos = (
+        np.zeros((3, 1), np.float32),
+        [{"executed": 5, "elapsed": each} for each in (7200.0, 0.0, 60.0)],
+    )
+    buffer.add(seen, seen, np.array([8, 8, 8]), np.zeros(3), np.array([False, False, True]), infos)
+    assert buffer.dones[0] == pytest.approx([1 - np.exp(-1), 0.0, 1.0])
+    assert buffer.actions[0].ravel().tolist() == [5, 5, 5]
 
 
 def test_a_portfolio_does_not_see_the_future() -> None:

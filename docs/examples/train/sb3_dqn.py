@@ -39,6 +39,7 @@ def train(steps: int, seed: int = 0) -> None:
         "learning_starts": min(4_000, steps // 2),
         "buffer_size": 50_000,
         "learning_rate": 1e-3,
+        "gamma": 0.99,  # for each step; the buffer discounts by simulated time
         "batch_size": 128,
         "train_freq": 1,
         "gradient_steps": 1,

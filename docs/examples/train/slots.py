@@ -153,7 +153,7 @@ class SlotAdvantages(SlotScores):
 
 
 class TimedTransitions(ReplayBuffer):
-    """Stores the actions that were executed, and discounts by simulated time instead of steps.
+    """Stores the actions that were executed, and discounts by simulated time, in addition to `gamma` for each step.
 
     Otherwise illegal actions get the values of the legal ones in their place. DQN multiplies the value of the next
     state by 1 - `done`, so `done` is the share by which rewards of later steps are discounted.

@@ -461,11 +461,12 @@ def wait_for_room(states, e, jobs, job):
 def first_blocked(s, jobs, some):
     """Return the GPU job with the least effort among some jobs, and its effort.
 
-    Returns NOBODY if there is none, or if a job with less effort has GPUs reserved.
+    Jobs that were paused at this instant do not count. Returns NOBODY if there is none, or if a job with less effort
+    has GPUs reserved.
     """
     first, least = NOBODY, np.inf
     for job in some:
-        if jobs[job].num_gpus > 0:
+        if jobs[job].num_gpus > 0 and s.last_action_instant[job] != s.instant:
             seconds = effort_of(s, jobs, job)
             if first == NOBODY or comes_before(seconds, job, least, first):
                 first, least = job, seconds
