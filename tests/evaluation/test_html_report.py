@@ -191,11 +191,41 @@ def test_the_title_is_the_finding(
         ("sjf would have cut the mean wait by 30 %.", "sjf in simulation: mean JCT 10 % below the log"),
         ("No verdict on sjf: the error is too large.", "sjf: no verdict on this log"),
         ("sjf_2 would have cut the mean wait by 30 %.", "sjf: no verdict on this log"),
+        (
+            "sjf would have raised the mean wait by 26 % (9 to 40).",
+            "sjf would have raised the mean wait by 26 %",
+        ),
     ],
 )
 def test_a_title_about_a_log_is_its_verdict(verdict: str, title: str) -> None:
     ratios = {"recorded": (1.0, 1.0, 1.0), "sjf": (0.9, 0.8, 0.95)}
     assert found(ratios, ["sjf", "recorded"], [verdict]) == title
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verb", "title"),
+    [
+        ((1.1, 1.05, 1.2), "raised", "sjf in simulation: mean JCT 10 % above the log"),
+        ((1.1, 1.05, 1.2), "cut", "sjf would have cut the mean wait by 4.5 %"),
+        ((0.9, 0.8, 1.1), "cut", "sjf would have cut the mean wait by 4.5 %"),
+    ],
+)
+def test_a_title_about_a_log_has_the_direction_of_the_verdict(
+    ratio: tuple[float, float, float], verb: str, title: str
+) -> None:
+    """The verdict is relative to a simulation of the log's scheduler, the ratio to the log itself."""
+    verdict = f"sjf would have {verb} the mean wait by 4.5 % (2 to 6); the simulator's own error is 1.0 %."
+    assert found({"recorded": (1.0, 1.0, 1.0), "sjf": ratio}, ["sjf"], [verdict]) == title
+
+
+def test_a_title_about_a_log_is_of_a_policy_with_a_verdict() -> None:
+    ratios = {"recorded": (1.0, 1.0, 1.0), "srtf": (0.8, 0.7, 0.9), "sjf": (0.85, 0.8, 0.9)}
+    verdict = [
+        "No verdict on srtf: it paused jobs 9 times.",
+        "sjf would have cut the mean wait by 30 % (20 to 40).",
+    ]
+    assert found(ratios, ["srtf", "sjf"], verdict) == "sjf in simulation: mean JCT 15 % below the log"
+    assert found(ratios, ["srtf", "sjf"], verdict[:1]) == "srtf: no verdict on this log"
 
 
 @pytest.mark.parametrize(
