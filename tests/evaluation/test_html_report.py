@@ -437,6 +437,22 @@ def test_a_run_that_was_not_recorded_has_no_replay(tmp_path: Path) -> None:
     assert "Schedules were not recorded" in text
 
 
+def test_the_record_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    """Older versions wrote a text `reason` per decision, and no file of what was compared."""
+    folder = ran(tmp_path, tiny.jobs(8), "--report", "--policy", "fifo")
+    again = f"repeat the run with --again {re.escape(str(folder))}$"
+    (folder / "fifo" / "compared.csv").unlink()
+    with pytest.raises(
+        ValueError, match=f"older version recorded fifo/decisions.csv without compared.csv; {again}"
+    ):
+        html_report.write(folder)
+    decisions = folder / "fifo" / "decisions.csv"
+    pd.DataFrame({"window": [0], "seed": [0], "reason": ["first"]}).to_csv(decisions, index=False)
+    (folder / "fifo" / "compared.csv").write_text("window\n")
+    with pytest.raises(ValueError, match=f"decisions.csv without the columns .*time_s.*; {again}"):
+        html_report.write(folder)
+
+
 # The page in a browser.
 
 
