@@ -62,6 +62,8 @@ MAX_FACTOR = 10.0
 """Largest factor; beyond it the log's scheduler is too far from the simulated one, and stretching does not help."""
 FIRST_DATE_S = 1e9
 """Smallest time that is taken for one since 1970, in 2001."""
+LAST_DATE_S = 253_402_214_400.0
+"""Begin of 31 December 9999, s since 1970; from then on it is the year 10000 in some time zones, which has no date."""
 GROUPS = (
     "owner and width",
     "owner",
@@ -547,10 +549,11 @@ def _local(time_s: float, zone: str | None) -> datetime:
 
 
 def on_clock(rows: pd.DataFrame, at_s: float, zone: str | None) -> pd.DataFrame:
-    """Return the rows of `rows_of` with starts on the clock of the log; a start is empty where the job never starts.
+    """Return the rows of `rows_of` with starts on the clock of the log.
 
     at_s: the time of the snapshot, as in `clock_time`. For a log with dates, `low`, `middle` and `high` are dates and
-    times with their offset from UTC, in ISO 8601; otherwise `low_s`, `middle_s` and `high_s` are seconds.
+    times with their offset from UTC, in ISO 8601; otherwise `low_s`, `middle_s` and `high_s` are seconds. A start is
+    empty where the job never starts, and as a date also from `LAST_DATE_S` on, since years of dates end at 9999.
     """
     found = rows.copy()
     for name in ("low", "middle", "high"):
@@ -558,7 +561,7 @@ def on_clock(rows: pd.DataFrame, at_s: float, zone: str | None) -> pd.DataFrame:
         if at_s < FIRST_DATE_S:
             found[f"{name}_s"] = time_s
         else:
-            dates = ["" if np.isnan(each) else _local(each, zone).isoformat() for each in time_s]
+            dates = [_local(each, zone).isoformat() if each < LAST_DATE_S else "" for each in time_s]
             found = found.assign(**{f"{name}_s": dates}).rename(columns={f"{name}_s": name})
     return found
 

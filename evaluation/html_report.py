@@ -6,6 +6,7 @@
 
 import gc
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -107,6 +108,8 @@ def finding(run: Run) -> Finding:
     named = (own_policy(run), *run.choices.get("policy", ()))
     asked = [name for name in dict.fromkeys(named) if name in others]
     candidates = asked or others
+    judged = _judged(run.provenance.get("verdict", []), candidates) if reference == RECORDED else {}
+    candidates = [*judged] or candidates
     count = len(run.windows)
     over = f"{count} windows" if count > 1 else "one window"
     if not candidates:
@@ -122,17 +125,28 @@ def finding(run: Run) -> Finding:
         difference = f"{percent} % {'below' if each.ratio < 1 else 'above'}"
     verdict = run.provenance.get("verdict", [])
     if reference == RECORDED:  # a simulated JCT beside a logged one is a finding only with a verdict
-        judged = any(line.startswith(f"{best} would have ") for line in verdict)
-        title = f"{best} in simulation: mean JCT {difference} the log"
-        title = title if judged else f"{best}: no verdict on this log"
+        title = judged.get(best, f"{best}: no verdict on this log")
+        direction = "below" if f"{best} would have cut " in title else "above"
+        if judged and difference.endswith(direction):  # else the JCT does not say what the verdict says
+            title = f"{best} in simulation: mean JCT {difference} the log"
     else:
         title = f"{best}: mean JCT {difference} {reference}"
         title += " in simulation" if verdict else ""
-    most = (
-        f", the lowest of {len(candidates)} policies compared with {reference}" if len(candidates) > 1 else ""
-    )
+    which = "policies with a verdict" if judged else f"policies compared with {reference}"
+    most = f", the lowest of {len(candidates)} {which}" if len(candidates) > 1 else ""
     few = f"; intervals are too narrow below {FULL_WINDOWS} windows" if 1 < count < FULL_WINDOWS else ""
     return Finding(title, f"Job completion time (JCT) over {over}{most}{few}.", best)
+
+
+def _judged(verdict: Sequence[str], policies: Sequence[str]) -> dict[str, str]:
+    """Return the verdict on the mean wait of each policy that has one, without interval and error."""
+    found = {
+        name: re.match(rf"{re.escape(name)} would have (cut|raised) the mean wait by [\d.]+ %", line)
+        for name in policies
+        for line in verdict
+        if line.startswith(f"{name} would have ")
+    }
+    return {name: each[0] for name, each in found.items() if each}
 
 
 def own_policy(run: Run) -> str:

@@ -243,9 +243,8 @@ def lines(
     judged = [name for name in policies if name != found.name]
     parts = workload.scenario.parts
     if judged and found.error > MAX_ERROR:
-        about.append(
-            f"{too_far(', '.join(judged), found)}{_several_partitions(workload)}{_several_tenants(workload, found)}."
-        )
+        hints = (_several_partitions(workload), _several_tenants(workload, found))
+        about.append(" ".join([f"{too_far(', '.join(judged), found)}.", *filter(None, hints)]))
     else:
         about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
     if not judged:
@@ -306,13 +305,13 @@ def _several_partitions(workload: "Workload") -> str:
     """Return a hint at the partitions of a log of several; empty for another log, and if they are simulated."""
     if workload.scenario.partitions:
         return ""
-    names = sorted({*workload.table.get("partition", pd.Series(dtype=str)).astype(str)})
+    names = sorted({*workload.table.get("partition", pd.Series(dtype=str)).astype(str)} - {""})
     if len(names) < 2:
         return ""
     return (
-        f"; its jobs are of {len(names)} partitions ({_first(names)}), simulated as one: name their nodes "
+        f"The log's jobs are of {len(names)} partitions ({_first(names)}), simulated as one: name their nodes "
         "(--constraints partition --partitions NAME=0-3,...), or compare the jobs of one partition on its own nodes "
-        "(sacct --partition NAME)"
+        "(sacct --partition NAME)."
     )
 
 
@@ -324,13 +323,13 @@ def _several_tenants(workload: "Workload", calibration: Calibration) -> str:
     column = next((name for name in TENANT_COLUMNS if name in workload.table), None)
     if workload.scenario.quotas or column is None or calibration.simulated_s >= calibration.log_s:
         return ""
-    names = sorted({*workload.table[column].astype(str)})
+    names = sorted({*workload.table[column].astype(str)} - {""})
     if len(names) < 2:
         return ""
     return (
-        f"; its jobs are of {len(names)} tenants ({_first(names)}), simulated without quotas, and waited longer in the "
-        "log, as quotas would make them: if tenants have quotas, name them (--quotas NAME=GPUS,... or a CSV file, and "
-        "--borrowing if tenants may use idle GPUs of others)"
+        f"The log's jobs are of {len(names)} tenants ({_first(names)}), simulated without quotas, and waited longer in "
+        "the log, as quotas would make them: if tenants have quotas, name them (--quotas NAME=GPUS,... or a CSV file, "
+        "and --borrowing idle if tenants may use idle GPUs of others)."
     )
 
 

@@ -151,7 +151,8 @@ def read(
     """Return the content of a run folder.
 
     policies: those to read, all by default. columns: those to read by file of `evaluation.record`, all by default.
-    ValueError if the folder is not a run of `evaluate.py --policy`, or lacks a policy.
+    ValueError if the folder is not a run of `evaluate.py --policy`, or lacks a policy, or if an older version recorded
+    other columns.
     """
     summary = _json(folder / SUMMARY)
     if "mean_over_windows" not in summary:
@@ -165,6 +166,10 @@ def read(
     jobs = {name: _table(place / JOBS) for name, place in places.items()}
     starts = next(iter(jobs.values())).groupby("window")["submit_s"].min()
     columns = columns or {}
+    if COMPARED_FILE in columns:
+        for place in places.values():
+            if (place / DECISIONS_FILE).is_file() and not (place / COMPARED_FILE).is_file():
+                raise ValueError(_older(place / DECISIONS_FILE, f"without {COMPARED_FILE}"))
     return Run(
         folder=folder,
         choices=_json(folder / CHOICES),
@@ -288,12 +293,24 @@ def _from_window_start(table: pd.DataFrame, starts: pd.Series) -> pd.DataFrame:
 def _table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
     """Return a CSV table, or these columns of it; only numbers can be missing, so that a job may be named NA."""
     try:
-        read = set(columns or map(str, pd.read_csv(file, nrows=0)))
+        known = [*map(str, pd.read_csv(file, nrows=0))]
+        if lacking := [name for name in columns or () if name not in known]:
+            raise ValueError(_older(file, f"without the columns {', '.join(lacking)}"))
+        read = set(columns or known)
         missing: dict[str, Sequence[str]] = {name: [""] for name in read - set(TEXT_COLUMNS)}
         texts = dict.fromkeys(read & set(TEXT_COLUMNS), str)
         return pd.read_csv(file, usecols=columns, dtype=texts, keep_default_na=False, na_values=missing)
     except OSError as error:
         raise ValueError(f"cannot read {file}: {error.strerror}") from None
+
+
+def _older(file: Path, how: str) -> str:
+    """Return the reason for which the record of a policy cannot be read, and what to do."""
+    folder = file.parent.parent
+    return (
+        f"{folder}: an older version recorded {file.parent.name}/{file.name} {how}; repeat the run with "
+        f"--again {folder}"
+    )
 
 
 def _json(file: Path) -> dict[str, Any]:

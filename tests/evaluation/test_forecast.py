@@ -1,7 +1,7 @@
 """Starts of queued jobs: the state at a snapshot is that of the simulation, and draws follow the history."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -383,6 +383,20 @@ def test_starts_in_a_file_are_dates_where_the_log_has_dates() -> None:
     assert berlin == "2025-10-31T14:01:30+01:00"
     seconds = forecasting.on_clock(rows, 500.0, "Europe/Berlin")
     assert seconds.to_csv(index=False).splitlines() == ["job_id,low_s,middle_s,high_s", "b,590.0,94100.0,"]
+
+
+@pytest.mark.parametrize("zone", [None, "Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def test_starts_beyond_the_last_year_of_dates_are_empty(zone: str | None) -> None:
+    """9.5e9 s are 301 years, up to the year 2326; 3e11 s 9,500 years; dates have four digits of a year."""
+    rows = pd.DataFrame({"job_id": ["b"], "low_s": [9.5e9], "middle_s": [3e11], "high_s": [4e18]})
+    (row,) = forecasting.on_clock(rows, 1_761_915_600.0, zone).to_dict("records")
+    assert row["low"].startswith("2326-")
+    assert (row["middle"], row["high"]) == ("", "")
+    last_s = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+    (row,) = forecasting.on_clock(rows, last_s - 9.5e9 - 1, zone).to_dict("records")
+    assert row["low"].startswith("9999-12-3")
+    (row,) = forecasting.on_clock(rows, last_s - 9.5e9, zone).to_dict("records")
+    assert row["low"] == ""
 
 
 def test_the_file_of_a_log_with_dates_has_dates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -191,11 +191,41 @@ def test_the_title_is_the_finding(
         ("sjf would have cut the mean wait by 30 %.", "sjf in simulation: mean JCT 10 % below the log"),
         ("No verdict on sjf: the error is too large.", "sjf: no verdict on this log"),
         ("sjf_2 would have cut the mean wait by 30 %.", "sjf: no verdict on this log"),
+        (
+            "sjf would have raised the mean wait by 26 % (9 to 40).",
+            "sjf would have raised the mean wait by 26 %",
+        ),
     ],
 )
 def test_a_title_about_a_log_is_its_verdict(verdict: str, title: str) -> None:
     ratios = {"recorded": (1.0, 1.0, 1.0), "sjf": (0.9, 0.8, 0.95)}
     assert found(ratios, ["sjf", "recorded"], [verdict]) == title
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verb", "title"),
+    [
+        ((1.1, 1.05, 1.2), "raised", "sjf in simulation: mean JCT 10 % above the log"),
+        ((1.1, 1.05, 1.2), "cut", "sjf would have cut the mean wait by 4.5 %"),
+        ((0.9, 0.8, 1.1), "cut", "sjf would have cut the mean wait by 4.5 %"),
+    ],
+)
+def test_a_title_about_a_log_has_the_direction_of_the_verdict(
+    ratio: tuple[float, float, float], verb: str, title: str
+) -> None:
+    """The verdict is relative to a simulation of the log's scheduler, the ratio to the log itself."""
+    verdict = f"sjf would have {verb} the mean wait by 4.5 % (2 to 6); the simulator's own error is 1.0 %."
+    assert found({"recorded": (1.0, 1.0, 1.0), "sjf": ratio}, ["sjf"], [verdict]) == title
+
+
+def test_a_title_about_a_log_is_of_a_policy_with_a_verdict() -> None:
+    ratios = {"recorded": (1.0, 1.0, 1.0), "srtf": (0.8, 0.7, 0.9), "sjf": (0.85, 0.8, 0.9)}
+    verdict = [
+        "No verdict on srtf: it paused jobs 9 times.",
+        "sjf would have cut the mean wait by 30 % (20 to 40).",
+    ]
+    assert found(ratios, ["srtf", "sjf"], verdict) == "sjf in simulation: mean JCT 15 % below the log"
+    assert found(ratios, ["srtf", "sjf"], verdict[:1]) == "srtf: no verdict on this log"
 
 
 @pytest.mark.parametrize(
@@ -405,6 +435,22 @@ def test_a_run_that_was_not_recorded_has_no_replay(tmp_path: Path) -> None:
     text = html_report.text(run)
     assert data_of(text)["replayed"] == []
     assert "Schedules were not recorded" in text
+
+
+def test_the_record_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    """Older versions wrote a text `reason` per decision, and no file of what was compared."""
+    folder = ran(tmp_path, tiny.jobs(8), "--report", "--policy", "fifo")
+    again = f"repeat the run with --again {re.escape(str(folder))}$"
+    (folder / "fifo" / "compared.csv").unlink()
+    with pytest.raises(
+        ValueError, match=f"older version recorded fifo/decisions.csv without compared.csv; {again}"
+    ):
+        html_report.write(folder)
+    decisions = folder / "fifo" / "decisions.csv"
+    pd.DataFrame({"window": [0], "seed": [0], "reason": ["first"]}).to_csv(decisions, index=False)
+    (folder / "fifo" / "compared.csv").write_text("window\n")
+    with pytest.raises(ValueError, match=f"decisions.csv without the columns .*time_s.*; {again}"):
+        html_report.write(folder)
 
 
 # The page in a browser.

@@ -246,9 +246,9 @@ def of_log(table: pd.DataFrame, partitions: str | None = None, quotas: str | Non
     ("names", "hint"),
     [
         ("a", ""),
-        ("ab", "; its jobs are of 2 partitions (a, b), simulated as one: "),
-        ("edcba", "; its jobs are of 5 partitions (a, b, c, d, e), simulated as one: "),
-        ("fedcba", "; its jobs are of 6 partitions (a, b, c, d, e, ...), simulated as one: "),
+        ("ab", "The log's jobs are of 2 partitions (a, b), simulated as one: "),
+        ("edcba", "The log's jobs are of 5 partitions (a, b, c, d, e), simulated as one: "),
+        ("fedcba", "The log's jobs are of 6 partitions (a, b, c, d, e, ...), simulated as one: "),
     ],
 )
 def test_the_first_five_partitions_are_named(names: str, hint: str) -> None:
@@ -263,14 +263,21 @@ def test_the_first_five_partitions_are_named(names: str, hint: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "quotas", "simulated_s", "hint"),
     [
-        ({"tenant": ["b", "a"]}, None, 40.0, "; its jobs are of 2 tenants (a, b), simulated without quotas"),
+        (
+            {"tenant": ["b", "a"]},
+            None,
+            40.0,
+            "The log's jobs are of 2 tenants (a, b), simulated without quotas",
+        ),
         (
             {"vc": [*"fedcba"]},
             None,
             40.0,
-            "; its jobs are of 6 tenants (a, b, c, d, e, ...), simulated without",
+            "The log's jobs are of 6 tenants (a, b, c, d, e, ...), simulated without",
         ),
         ({"tenant": ["a", "a"], "vc": ["a", "b"]}, None, 40.0, ""),
+        ({"tenant": ["", "a"]}, None, 40.0, ""),
+        ({"tenant": ["", "b", "a"]}, None, 40.0, "The log's jobs are of 2 tenants (a, b), "),
         ({"user": ["a", "b"]}, None, 40.0, ""),
         ({"tenant": ["a", "b"]}, "a=4", 40.0, ""),
         ({"tenant": ["a", "b"]}, None, 160.0, ""),
@@ -285,3 +292,4 @@ def test_unnamed_quotas_are_a_cause_only_where_they_can_be(
     assert found.startswith(hint)
     assert bool(found) == bool(hint)
     assert ("--quotas NAME=GPUS" in found) == bool(hint)
+    assert ("--borrowing idle if" in found) == found.endswith(".") == bool(hint)

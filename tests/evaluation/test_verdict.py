@@ -186,7 +186,7 @@ def test_policies_without_a_verdict_share_a_sentence_that_names_the_partitions(
     text = last_line(file, tmp_path, capsys, "--policy", "sjf", "srtf")
     assert "No verdict on sjf, srtf: the simulator's own error on this log is 50 %" in text
     assert text.count("No verdict") == 1
-    assert "its jobs are of 2 partitions (a100, h100), simulated as one" in text
+    assert "The log's jobs are of 2 partitions (a100, h100), simulated as one" in text
 
 
 def test_a_wait_of_a_minute_is_not_counted_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
