@@ -221,11 +221,14 @@ def test_mig_slices_of_nodes_are_no_gpus(tmp_path: Path) -> None:
     nodes = [
         {"name": "a", "state": ["IDLE"], "gres": "gpu:a100:2(S:0),gpu:1g.10gb:14(S:1)", "cpus": 64},
         {"name": "b", "state": ["IDLE"], "gres": "gpu:a100_3g.20gb:16", "cpus": 64},
+        {"name": "c", "state": ["DRAIN"], "gres": "gpu:a100:4,gpu:1g.10gb:7", "cpus": 64},
     ]
     file.write_text(json.dumps({"nodes": nodes}))
     machines = cluster(str(file))
     assert (machines.node_names, machines.node_gpus) == (("a",), (2,))
-    assert machines.left_out == "MIG slices of nodes of nodes.json left out: 30"
+    assert machines.left_out == (
+        "nodes of nodes.json left out, down or drained then (4 GPUs): 1; MIG slices of nodes of nodes.json left out: 30"
+    )
     file.write_text(json.dumps({"nodes": nodes[1:]}))
     with pytest.raises(ValueError, match="MIG slices are not read"):
         cluster(str(file))
