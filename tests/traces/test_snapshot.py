@@ -219,7 +219,7 @@ def test_a_queued_job_on_shards_has_a_whole_gpu_on_each_node(tmp_path: Path) -> 
 
 
 def test_queued_jobs_on_mig_slices_only_are_left_out(tmp_path: Path) -> None:
-    """Jobs 2 and 3 ask for slices alone; job 4 for three whole GPUs besides, and its total counts all four."""
+    """Jobs 2 and 3 ask for slices alone; job 4 also for three whole GPUs, and its total counts all four."""
     tres = (
         "cpu=4,gres/gpu:1g.10gb=2",
         "gres/gpu=3,gres/gpu:a100_3g.20gb=3",
@@ -246,7 +246,7 @@ def test_each_pending_task_on_mig_slices_is_counted(tmp_path: Path) -> None:
 
 
 def test_mig_slices_of_running_jobs_hold_no_whole_gpu(tmp_path: Path) -> None:
-    """Jobs 2 and 3 may run on one GPU; jobs 4 and 5 have a whole GPU besides, that of job 5 without a type."""
+    """Jobs 2 and 3 may run on one GPU; jobs 4 and 5 also have a whole GPU, that of job 5 without a type."""
     running = {"start_time": number(1_700_000_100)}
     on_slices = [
         job(k, ["RUNNING"], tres_alloc_str=each, nodes="gpu04", **running)
