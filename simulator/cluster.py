@@ -243,11 +243,11 @@ def from_slurm(file: Path) -> Cluster:
             raise ValueError("no list named nodes")
         rows = found["nodes"] if "nodes" in found else [_row(each) for each in found["sinfo"]]
         gres = [_GRES.findall(str(row.get("gres") or "")) for row in rows]
-        slices = sum(int(count) for own in gres for kind, count in own if _SLICE.search(kind))
         nodes = [
             (
                 str(row["name"]),
                 sum(int(count) for kind, count in own if not _SLICE.search(kind)),
+                sum(int(count) for kind, count in own if _SLICE.search(kind)),
                 int(row["cpus"]),
                 bool({str(each).rstrip("*~#!%$@^-").upper() for each in _states(row)} & {*AWAY}),
             )
@@ -258,14 +258,15 @@ def from_slurm(file: Path) -> Cluster:
         raise ValueError(
             f"{file}: expected the JSON of scontrol show nodes --json, or of sinfo --json ({why})"
         ) from None
-    away = [gpus for _, gpus, _, is_away in nodes if is_away and gpus > 0]
-    nodes = [each for each in nodes if each[1] > 0 and not each[3]]
+    away = [gpus for _, gpus, _, _, is_away in nodes if is_away and gpus > 0]
+    slices = sum(own for _, _, own, _, is_away in nodes if not is_away)
+    nodes = [each for each in nodes if each[1] > 0 and not each[4]]
     if not nodes:
         raise ValueError(
             f"{file}: expected a node with GPUs (gres like gpu:a100:8; MIG slices are not read) that is not down or "
             "drained"
         )
-    names, gpus, cores, _ = zip(*nodes, strict=True)
+    names, gpus, _, cores, _ = zip(*nodes, strict=True)
     if len({*names}) < len(names):
         raise ValueError(f"{file}: a node is named twice: use scontrol show nodes --json")
     memory = (GPU_MEMORY_GIB[REFERENCE],) * len(nodes)

@@ -220,7 +220,8 @@ def displacement(
 ) -> Displacement | None:
     """Find the job with GPUs that comes first `by_effort`, and the jobs with more remaining time to pause for it.
 
-    None without a job with GPUs, if GPUs are reserved for an earlier one, or if no pauses free enough GPUs.
+    None without a job with GPUs, if GPUs are reserved for an earlier one, if the job needs no pause, or if no pauses
+    free enough GPUs.
     cost: (jobs,), of pausing each job that has arrived. Of all sets that free enough GPUs the cheapest is taken, of
     equal ones that of fewest jobs, then of most remaining time. Exact on one node; a gang on several takes the cheapest
     node for each part.

@@ -6,7 +6,6 @@ is the scheduler's estimate and is not read. Sources: the OpenAPI specifications
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from pathlib import Path
@@ -16,17 +15,15 @@ import numpy as np
 
 from gpu_cluster_gym.traces._columns import NOTHING
 from gpu_cluster_gym.traces._json import Objects
-from gpu_cluster_gym.traces._log import SHARES, File, Head
+from gpu_cluster_gym.traces._log import File, Head
 from gpu_cluster_gym.traces._table import TraceError, check, quote, read_bytes
 from gpu_cluster_gym.traces.slurm import (
     ENDED,
-    ON_SLICES,
     QUEUED,
     RUNNING,
     SHARDS,
     SHARED,
     SLICE,
-    SLICES,
     array_tasks,
 )
 
@@ -43,6 +40,7 @@ BLOCKED = (
 )
 """Reasons for which a pending job could not start on an empty cluster either."""
 RUNS_ON_SLICES = "running jobs whose MIG slices are not counted, since several jobs may run on one GPU"
+QUEUES_FOR_SLICES = "queued jobs whose MIG slices are not counted, since the simulated cluster has no slices"
 MINUTE = 60.0
 _HOSTS = re.compile(r"([^,\[\]]+)(?:\[([\d,\-]+)\])?([^,\[\]]*)", re.ASCII)
 _GPUS = re.compile(r"gres/gpu(?::([^=,]+))?=(\d{1,6})", re.ASCII)
@@ -92,9 +90,8 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
     lines: list[int] = []
     queue = Queue({}, {})
     counts: Counter[str] = Counter()
-    shares: list[float] = []
     for line, job in Objects(file, "job", items="jobs"):
-        for row in _rows(job, file, line, counts, shares):
+        for row in _rows(job, file, line, counts):
             rows.append(row)
             lines.append(line)
             if np.isfinite(row["logged_start_s"]):
@@ -102,12 +99,6 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
             elif np.isfinite(priority := _number(job, "priority", file, line, np.nan)):
                 queue.priority[row["job_id"]] = priority + _number(job, "nice", file, line, 0.0)
     notes = [f"{what}: {number:,}" for what, number in counts.items()]
-    if shares:
-        given = sum(map(math.ceil, shares))
-        notes += [
-            f"{ON_SLICES}: {len(shares):,}",
-            f"{SHARES} ({sum(shares):,.2f} GPUs requested, {given:,} simulated): {len(shares):,}",
-        ]
     if not rows:
         raise TraceError(file, None, None, f"no running or queued job ({'; '.join(notes)})", "at least one")
     table = pd.DataFrame(rows)
@@ -135,13 +126,8 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
     return checked, queue, now_s
 
 
-def _rows(
-    job: dict[str, Any], file: File, line: int, counts: Counter[str], shares: list[float]
-) -> list[dict[str, Any]]:
-    """Return the rows of a job: one, none if it cannot run, or one for each pending task of an array.
-
-    shares: GPUs of each queued job on MIG slices, which are appended.
-    """
+def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> list[dict[str, Any]]:
+    """Return the rows of a job: one, none if it cannot run, or one for each pending task of an array."""
 
     def number(name: str, usual: float = np.nan) -> float:
         return _number(job, name, file, line, usual)
@@ -157,11 +143,6 @@ def _rows(
         return []
     tres = str(job.get("tres_alloc_str" if running else "tres_req_str") or job.get("tres_req_str") or "")
     gpus, slices = _gpus(tres)
-    share = gpus + slices / SLICES
-    if slices and running:
-        counts[RUNS_ON_SLICES] += 1
-    elif slices:
-        gpus = math.ceil(share)
     if (
         not running and not gpus and any(map(SHARED.fullmatch, tres.split(",")))
     ):  # running ones may share a GPU
@@ -187,8 +168,8 @@ def _rows(
         "status": state,
     }
     ids = _ids(job, file, line, number)
-    if slices and not running:
-        shares += [share] * len(ids)
+    if slices:
+        counts[RUNS_ON_SLICES if running else QUEUES_FOR_SLICES] += len(ids)
     return [{"job_id": name, **row} for name in ids]
 
 
@@ -232,19 +213,19 @@ def _state(job: dict[str, Any], file: File, line: int) -> str:
 
 
 def _gpus(tres: str) -> tuple[int, int]:
-    """Return the whole GPUs and the compute slices of GPUs in a text like cpu=8,gres/gpu=2,gres/gpu:a100=2.
+    """Return the numbers of whole GPUs and of MIG slices in a text like cpu=8,gres/gpu=2,gres/gpu:a100=2.
 
-    The total without a type counts the same GPUs, or the same MIG slices, as the typed entries.
+    The total without a type counts the GPUs and MIG slices of the typed entries, and whole GPUs without a type.
     """
     total = typed = slices = 0
     for kind, count in _GPUS.findall(tres):
         if not kind:
             total += int(count)
-        elif piece := SLICE.search(kind):
-            slices += int(count) * int(piece[1])
+        elif SLICE.search(kind):
+            slices += int(count)
         else:
             typed += int(count)
-    return (typed, slices) if slices else (max(total, typed), 0)
+    return max(total - slices, typed), slices
 
 
 def _held(job: dict[str, Any], gpus: int) -> list[Held]:

@@ -305,11 +305,12 @@ def _counts(log: Log, names: tuple[str, ...], usual: float) -> Floats:
 
 
 def _resources(cell: str) -> tuple[float, float, float, str]:
-    """Return whole GPUs, slices of GPUs, cores and the type of GPU in a field of TRES or GRES; ValueError for others.
+    """Return whole GPUs, compute slices, cores and the type of GPU in a field of TRES or GRES; ValueError for others.
 
-    A total without a type, as in `gres/gpu=2,gres/gpu:a100=2`, counts the same GPUs as the typed entries.
+    A total without a type, as in `gres/gpu=2,gres/gpu:a100=2`, counts the GPUs and MIG slices of the typed entries, and
+    whole GPUs without a type.
     """
-    total, typed, parts, cores, kinds = 0.0, 0.0, 0.0, 0.0, list[str]()
+    total, typed, slices, parts, cores, kinds = 0.0, 0.0, 0.0, 0.0, 0.0, list[str]()
     for item in re.split(r",(?![^()]*\))", cell):
         name, joined, amount = item.partition("=")
         if match := _GRES.fullmatch(item):
@@ -317,6 +318,7 @@ def _resources(cell: str) -> tuple[float, float, float, str]:
             if match[1] is None:
                 total += count
             elif piece := SLICE.search(match[1]):
+                slices += count
                 parts += count * int(piece[1])
                 kinds.append(match[1])
             else:
@@ -331,9 +333,7 @@ def _resources(cell: str) -> tuple[float, float, float, str]:
                 cores = float(amount) if amount.isdigit() else 0.0
         elif not re.fullmatch(r"[A-Za-z][\w.\-]{0,40}(?::[\w.\-]{1,40}){0,3}(?:\([^()]*\))?", item, re.ASCII):
             raise ValueError(f"not {item[:40]!r}")
-    if parts:
-        return typed, parts, cores, "+".join(sorted(set(kinds)))
-    return max(total, typed), 0.0, cores, "+".join(sorted(set(kinds)))
+    return max(total - slices, typed), parts, cores, "+".join(sorted(set(kinds)))
 
 
 def _heterogeneous(log: Log) -> Mask:

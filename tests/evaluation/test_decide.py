@@ -221,14 +221,33 @@ def test_mig_slices_of_nodes_are_no_gpus(tmp_path: Path) -> None:
     nodes = [
         {"name": "a", "state": ["IDLE"], "gres": "gpu:a100:2(S:0),gpu:1g.10gb:14(S:1)", "cpus": 64},
         {"name": "b", "state": ["IDLE"], "gres": "gpu:a100_3g.20gb:16", "cpus": 64},
+        {"name": "c", "state": ["DRAIN"], "gres": "gpu:a100:4,gpu:1g.10gb:7", "cpus": 64},
     ]
     file.write_text(json.dumps({"nodes": nodes}))
     machines = cluster(str(file))
     assert (machines.node_names, machines.node_gpus) == (("a",), (2,))
-    assert machines.left_out == "MIG slices of nodes of nodes.json left out: 30"
+    assert machines.left_out == (
+        "nodes of nodes.json left out, down or drained then (4 GPUs): 1; MIG slices of nodes of nodes.json left out: 30"
+    )
     file.write_text(json.dumps({"nodes": nodes[1:]}))
     with pytest.raises(ValueError, match="MIG slices are not read"):
         cluster(str(file))
+
+
+def test_jobs_on_mig_slices_take_no_whole_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The slices are idle, so the last job has both A100s to itself."""
+    nodes = [
+        {"name": "a", "state": ["IDLE"], "gres": "gpu:a100:2", "cpus": 64},
+        {"name": "m", "state": ["IDLE"], "gres": "gpu:1g.10gb:14", "cpus": 64},
+    ]
+    machines = tmp_path / "nodes.json"
+    machines.write_text(json.dumps({"nodes": nodes}))
+    tres = ("gres/gpu:1g.10gb=1", "gres/gpu:1g.10gb=1", "gres/gpu:a100=2")
+    jobs = [job(k, ["PENDING"], tres_req_str=each) for k, each in enumerate(tres, 1)]
+    queue = squeue(tmp_path / "squeue.json", *jobs)
+    assert main(["decide", str(queue), "--cluster", str(machines), "--policy", "fifo"]) == 0
+    (action,) = json.loads(capsys.readouterr().out)["actions"]
+    assert (action["job_id"], action["places"]) == ("3", [{"node": "a", "gpus": [0, 1]}])
 
 
 @pytest.mark.parametrize(

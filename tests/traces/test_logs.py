@@ -183,6 +183,13 @@ def test_components_of_a_heterogeneous_job_are_one_gang(tmp_path: Path) -> None:
         ("cpu=8,gres/gpu:a100=3", 3, "a100"),
         ("cpu=8,gres/gpu:a100=1,gres/gpu:v100=2,gres/gpu=3", 3, "a100+v100"),
         ("cpu=8,gres/gpu:a100_3g.20gb=3", 2, "a100_3g.20gb"),  # nine sevenths
+        ("cpu=8,gres/gpu=3,gres/gpu:1g.5gb=2", 2, "1g.5gb"),  # a GPU without a type and two sevenths
+        ("gres/gpu=3,gres/gpu:a100=2,gres/gpu:3g.20gb=1", 3, "3g.20gb+a100"),  # two GPUs and three sevenths
+        (
+            "gres/gpu=4,gres/gpu:a100=2,gres/gpu:1g.5gb=1",
+            4,
+            "1g.5gb+a100",
+        ),  # one of the whole GPUs has no type
         ("billing=9,cpu=8,energy=12345,fs/disk=1,gres/gpu=1,mem=1.50G,node=2", 1, None),
     ],
 )

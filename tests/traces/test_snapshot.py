@@ -218,27 +218,35 @@ def test_a_queued_job_on_shards_has_a_whole_gpu_on_each_node(tmp_path: Path) -> 
     assert any(note.endswith("given one whole GPU on each node: 1") for note in found.notes)
 
 
-def test_mig_slices_of_queued_jobs_are_sevenths_of_a_gpu(tmp_path: Path) -> None:
-    """Two of one seventh are 2/7, three of three are 9/7; a total without a type counts the same slices."""
-    tres = ("cpu=4,gres/gpu:1g.10gb=2", "gres/gpu=3,gres/gpu:a100_3g.20gb=3", "gres/gpu:a100=2,gres/gpu=2")
+def test_queued_jobs_on_mig_slices_only_are_left_out(tmp_path: Path) -> None:
+    """Jobs 2 and 3 ask for slices alone; job 4 also for three whole GPUs, and its total counts all four."""
+    tres = (
+        "cpu=4,gres/gpu:1g.10gb=2",
+        "gres/gpu=3,gres/gpu:a100_3g.20gb=3",
+        "gres/gpu=4,gres/gpu:a100=3,gres/gpu:1g.5gb=1",
+        "gres/gpu:a100=2,gres/gpu=2",
+    )
     jobs = [job(k, ["PENDING"], tres_req_str=each) for k, each in enumerate(tres, 2)]
     found = snapshot(slurm_queue.squeue(tmp_path / "squeue.json", RUNS, *jobs))
-    assert found.queued["num_gpus"].tolist() == [1, 2, 2]
-    assert "jobs on MIG slices, counted as sevenths of a GPU: 2" in found.notes
-    rounded = "jobs that request a fraction of a GPU, rounded up to whole GPUs (1.57 GPUs requested, 3 simulated): 2"
-    assert rounded in found.notes
+    assert found.queued[["job_id", "num_gpus"]].to_numpy().tolist() == [["4", 3], ["5", 2]]
+    assert (
+        "queued jobs whose MIG slices are not counted, since the simulated cluster has no slices: 3"
+        in found.notes
+    )
+    assert "jobs without GPUs left out of the snapshot: 2" in found.notes
 
 
 def test_each_pending_task_on_mig_slices_is_counted(tmp_path: Path) -> None:
-    """Seven tasks of one seventh are one GPU requested."""
     tasks = {"array_job_id": number(9), "array_task_string": "1-7", "tres_req_str": "gres/gpu:1g.10gb=1"}
     found = snapshot(slurm_queue.squeue(tmp_path / "squeue.json", RUNS, job(9, ["PENDING"], **tasks)))
-    assert found.queued["num_gpus"].tolist() == [1] * 7
-    assert any(note.endswith("(1.00 GPUs requested, 7 simulated): 7") for note in found.notes)
+    assert found.queued.empty
+    assert any(
+        note.startswith("queued jobs whose MIG slices") and note.endswith(": 7") for note in found.notes
+    )
 
 
 def test_mig_slices_of_running_jobs_hold_no_whole_gpu(tmp_path: Path) -> None:
-    """Jobs 2 and 3 may run on one GPU; job 4 has a whole GPU besides its slice."""
+    """Jobs 2 and 3 may run on one GPU; jobs 4 and 5 also have a whole GPU, that of job 5 without a type."""
     running = {"start_time": number(1_700_000_100)}
     on_slices = [
         job(k, ["RUNNING"], tres_alloc_str=each, nodes="gpu04", **running)
@@ -246,9 +254,10 @@ def test_mig_slices_of_running_jobs_hold_no_whole_gpu(tmp_path: Path) -> None:
             (2, "gres/gpu:1g.10gb=2"),
             (3, "gres/gpu:3g.20gb=1"),
             (4, "gres/gpu:a100=1,gres/gpu:1g.5gb=1"),
+            (5, "gres/gpu=3,gres/gpu:1g.5gb=2"),
         )
     ]
     found = snapshot(slurm_queue.squeue(tmp_path / "squeue.json", RUNS, *on_slices))
-    assert found.running[["job_id", "num_gpus"]].to_numpy().tolist() == [["1", 2], ["4", 1]]
-    note = "running jobs whose MIG slices are not counted, since several jobs may run on one GPU: 3"
+    assert found.running[["job_id", "num_gpus"]].to_numpy().tolist() == [["1", 2], ["4", 1], ["5", 1]]
+    note = "running jobs whose MIG slices are not counted, since several jobs may run on one GPU: 4"
     assert note in found.notes
