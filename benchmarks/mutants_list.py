@@ -542,7 +542,11 @@ MUTANTS = (
             'log["duration_s"][head] = log["duration_s"][rows].sum()',
             'log["duration_s"][head] = log["duration_s"][rows[0]].sum()',
         ),
-        ("a total of GPUs adds to the types", "return max(total, typed), 0.0", "return total + typed, 0.0"),
+        (
+            "a total of GPUs adds to the types",
+            "max(total - slices, typed), parts",
+            "total - slices + typed, parts",
+        ),
         ("GRES are of all nodes", 'nodes[row] if name.endswith("GRES") else 1.0', "1.0"),
     ),
     *in_file(

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -267,7 +268,7 @@ def test_xion_counts_only_waiting_jobs_that_the_gpus_are_large_enough_for() -> N
 
 
 @pytest.mark.parametrize("borrowing", ["idle", "reclaim"])
-def test_xion_gives_up_a_start_that_its_pauses_forbid(borrowing: str) -> None:
+def test_xion_gives_up_a_start_that_its_pauses_forbid(borrowing: Literal["idle", "reclaim"]) -> None:
     """Where pauses are free, other tenants may claim the GPUs of a borrower's victims before the job starts."""
     scenario = replace(
         named_workload("quick"),
