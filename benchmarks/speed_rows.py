@@ -485,7 +485,9 @@ def learning(envs: Any, frames: int) -> Work:
 
     def learn(model: PPO) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # PPO knows no masks: illegal actions are replaced
+            warnings.filterwarnings(
+                "ignore", ".*a legal action replaces it", UserWarning
+            )  # PPO knows no masks
             model.learn(frames)
 
     return Work(learn, frames, lambda: PPO(policy, envs, **PPO_OPTIONS))

@@ -157,10 +157,16 @@ def test_an_order_is_complete_only_without_other_queued_jobs(tmp_path: Path) -> 
     episode.advance()
     view, none = episode.view, np.empty(0, np.int64)
     order = view.queue[::-1]
-    assert still_queued(view, np.append(order, view.running[0]), none).tolist() == order.tolist()  # type: ignore[union-attr]
+
+    def kept(jobs: np.ndarray, displaced: np.ndarray) -> list[int]:
+        found = still_queued(view, jobs, displaced)
+        assert found is not None
+        return list(map(int, found))
+
+    assert kept(np.append(order, view.running[0]), none) == order.tolist()
     assert still_queued(view, order[1:], none) is None
-    assert still_queued(view, order[1:], order[:1]).tolist() == order[1:].tolist()  # type: ignore[union-attr]
-    assert still_queued(view, np.append(order, 10**9), none).tolist() == order.tolist()  # type: ignore[union-attr]
+    assert kept(order[1:], order[:1]) == order[1:].tolist()
+    assert kept(np.append(order, 10**9), none) == order.tolist()
 
 
 def test_nice_values_give_slurm_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

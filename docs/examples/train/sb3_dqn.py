@@ -65,7 +65,7 @@ def model() -> DQN:
 
 def predict(observation: Any, mask: Any) -> Any:
     """Return a legal action, sampled by the values; it depends on the observation alone."""
-    return sample(model().q_net.features_extractor, observation, mask, TEMPERATURE)  # type: ignore[arg-type]
+    return sample(model().q_net.features_extractor, observation, mask, TEMPERATURE)
 
 
 policy = AgentPolicy(predict, **CHOICES)
