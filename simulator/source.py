@@ -354,10 +354,9 @@ class Source:
     def _why_no_wait(self, wait: Wait) -> str | None:
         if wait.seconds is not None and not wait.seconds > 0:
             return f"waiting for {wait.seconds} s is illegal: expected a positive number, or None for the next event"
-        stuck = self.nothing_pending and len(self.startable)
-        return (
-            "waiting is illegal: no event is pending, and a job could start, so start one" if stuck else None
-        )
+        if legality.must_start(self.states, 0, self.jobs):
+            return "waiting is illegal: no event is pending, and a job could start, so start one"
+        return None
 
     def wait(self, seconds: float | None) -> bool:
         """Wait until the next event, or for `seconds` if that is sooner; return whether that is legal."""

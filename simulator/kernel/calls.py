@@ -7,7 +7,15 @@ equal dtype is compared field by field at each call. Passing a record is slow.
 import numpy as np
 
 from gpu_cluster_gym.simulator.kernel._compile import compiled, entry
-from gpu_cluster_gym.simulator.kernel.cluster import actions, bounds, events, outages, pausing, speed
+from gpu_cluster_gym.simulator.kernel.cluster import (
+    actions,
+    bounds,
+    events,
+    legality,
+    outages,
+    pausing,
+    speed,
+)
 from gpu_cluster_gym.simulator.kernel.cluster.events import HORIZON, step_cost
 from gpu_cluster_gym.simulator.kernel.cluster.layout import NOBODY, RUNNING
 from gpu_cluster_gym.simulator.kernel.cluster.placement import place as place_job
@@ -307,18 +315,8 @@ def next_pick(states, e, jobs):
 
 @entry
 def startable(states, e, jobs, out):
-    """List the queued jobs that fit and may start now, with one placement per request class; return their number."""
-    s = states[e]
-    count = 0
-    for request_class in range(s.num_classes):
-        size = s.queue_size[request_class]
-        begin = s.queue_start[request_class]
-        if size > 0 and place_job(s, jobs, s.queue[begin]):
-            for at in range(begin, begin + size):
-                if s.last_action_instant[s.queue[at]] != s.instant:
-                    out[count] = s.queue[at]
-                    count += 1
-    return count
+    """List the queued jobs that fit and may start now; return their number."""
+    return legality.list_startable(states[e], jobs, out)
 
 
 @entry

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpu_cluster_gym import baselines
 from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
 from gpu_cluster_gym.simulator.kernel import calls
 from gpu_cluster_gym.simulator.kernel.cluster import legality
-from gpu_cluster_gym.simulator.policy import Action, Placement, Policy, Ranking, Start, Wait
+from gpu_cluster_gym.simulator.policy import Action, Placement, Policy, Preempt, Ranking, Start, Wait
 from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.workloads import Scenario, windows
@@ -295,9 +296,10 @@ def test_a_tenant_with_all_gpus_is_as_none() -> None:
 # Policies.
 
 
-def crowded(physics: str, borrowing: str) -> Episode:
+def crowded(physics: str, borrowing: str, seed: int = 0) -> Episode:
     scenario = Scenario(
         jobs=60,
+        seed=seed,
         cluster="4x8",
         physics=physics,
         quotas="proportional",
@@ -337,6 +339,65 @@ def test_policies_obey_quotas(policy: Any) -> None:
         whole[borrowing] = run(policy, crowded("standard", borrowing)).state
         assert not whole[borrowing].endless
     assert whole["none"].present_seconds != whole["reclaim"].present_seconds
+
+
+@pytest.mark.parametrize("borrowing", BORROWING)
+@pytest.mark.parametrize(
+    "name", ["xion_threshold", "xion", "fitgpp", "fifo_blind", "random", "themis", "union"]
+)
+def test_policies_end_where_pauses_take_no_time(name: str, borrowing: str) -> None:
+    """Claims of other tenants then bar GPUs at the instant at which a job is paused for another of its tenant."""
+    for seed in range(6):
+        episode = crowded("estimates", borrowing, seed)
+        run(baselines.make(baselines.load(name)), episode)
+        assert episode.done
+        assert legality.check(episode.states, 0, episode.jobs) == 0
+
+
+@pytest.mark.parametrize(("held", "is_legal"), [(4, True), (3, False)])
+def test_a_job_takes_over_the_gpus_of_a_free_pause(held: int, *, is_legal: bool) -> None:
+    """A borrows; it is paused at no cost for C, of its tenant, which needs four GPUs; B, of the other, claims two."""
+    jobs = [job(0, held, 100), job(1, 2, 10), job(1, 4, 10)]
+    episode = episode_of(jobs, nodes(4), FIFO, Quotas((0, 1, 0), (2, 2), "idle"))
+    episode.advance()
+    episode.apply(Start(0, Placement(tuple(range(held)))))
+    episode.advance()
+    assert episode.view.why_not(Start(2, Placement((0, 1, 2, 3)))) is not None
+    episode.apply(Preempt(0))
+    assert (episode.view.why_not(Start(2, Placement((0, 1, 2, 3)))) is None) == is_legal
+    assert episode.view.why_not(Start(1, Placement((0, 1)))) is None
+
+
+def test_a_policy_may_wait_until_claims_are_void() -> None:
+    """A may not borrow what B claims. The policy leaves the cluster idle once, but not twice."""
+    episode = episode_of([job(0, 4, 10), job(0, 2, 10)], nodes(4), FIFO, Quotas((0, 1), (2, 2), "idle"))
+    episode.advance()
+    assert episode.view.startable.tolist() == [1]
+    episode.apply(Wait())
+    episode.advance()
+    assert episode.view.now == 0
+    assert episode.view.startable.tolist() == [0, 1]
+    assert "a job could start" in (episode.view.why_not(Wait()) or "")
+
+
+@pytest.mark.parametrize("paused", [0, 1])
+def test_a_job_paused_by_reclaim_is_not_startable_though_its_like_is(paused: int) -> None:
+    """One of two equal jobs is paused at 10 for D, and may not borrow; the other may, as many GPUs are unclaimed.
+
+    C, of the tenant that takes its GPUs back, runs all the time: in an idle cluster claims would be void.
+    """
+    jobs = [job(0, 4, 50), job(0, 4, 50), job(0, 2, 99), job(10, 4, 20), job(11, 6, 20)]
+    episode = episode_of(jobs, nodes(4, 2, 2, 2), FIFO, Quotas((0, 0, 1, 1, 0), (2, 8), "reclaim"))
+    episode.advance()
+    episode.apply(Start(paused, Placement((0, 1, 2, 3))))
+    episode.apply(Start(2, Placement((4, 5))))
+    while episode.view.now < 11:
+        episode.apply(Wait())
+        episode.advance()
+    assert episode.view.running.tolist() == [2]
+    assert episode.view.startable.tolist() == [1 - paused, 3]
+    assert episode.view.place(paused) is None
+    assert episode.view.place(1 - paused) is not None
 
 
 def test_a_tenant_is_seen_with_its_quota_and_gpus() -> None:

@@ -262,6 +262,8 @@ TENANTS: Group = (
     ("idle", "i8"),  # 1 if the last instant left jobs queued and none active: claims are void then
     ("quota", "i4", (MAX_TENANTS,)),  # guaranteed GPUs
     ("tenant_gpus", "i4", (MAX_TENANTS,)),  # GPUs that its jobs hold, or that are free and reserved for them
+    ("held_before", "i4", (MAX_TENANTS,)),  # those before its first pause by the policy at `held_instant`
+    ("held_instant", "i8", (MAX_TENANTS,)),
     # scratch of a pass
     ("tenant_head", "i4", (MAX_TENANTS,)),  # its first job that does not start; NOBODY for none
     ("tenant_left", "i4", (MAX_TENANTS,)),  # guaranteed GPUs that it does not hold

@@ -16,6 +16,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import (
     CLOSED,
     DONE,
     DOWN,
+    EVICTED,
     FUTURE,
     HELD,
     LOADING,
@@ -38,7 +39,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.speed import (
     is_shape,
     resolved_shape,
 )
-from gpu_cluster_gym.simulator.kernel.cluster.tenants import may_take_these, wrong_counts
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import claims_bar, may_take_these, wrong_counts
 
 
 class Seat(NamedTuple):
@@ -386,16 +387,46 @@ def preemptible(states, e, out):
 
 
 @compiled
+def first_startable(s, jobs, request_class, evicted):
+    """Return the offset in `queue` of the first job of a class that fits and may start now, or NOBODY.
+
+    One placement stands for all jobs of the class that reclaim has paused (`evicted`), which may not borrow, and one
+    for all others.
+    """
+    begin = s.queue_start[request_class]
+    for at in range(begin, begin + s.queue_size[request_class]):
+        job = s.queue[at]
+        if (s.evicted[job] == EVICTED) == evicted and s.last_action_instant[job] != s.instant:
+            return at if place(s, jobs, job) else NOBODY
+    return NOBODY
+
+
+@compiled
 def may_start(s, jobs):
     """Return whether a queued job fits where the placement rule puts it, and may start now."""
     for request_class in range(s.num_classes):
-        begin, size = s.queue_start[request_class], s.queue_size[request_class]
-        if size == 0 or not place(s, jobs, s.queue[begin]):
-            continue
-        for at in range(begin, begin + size):
-            if s.last_action_instant[s.queue[at]] != s.instant:
-                return True
+        if first_startable(s, jobs, request_class, False) != NOBODY:
+            return True
+        if s.num_evicted > 0 and first_startable(s, jobs, request_class, True) != NOBODY:
+            return True
     return False
+
+
+@compiled
+def list_startable(s, jobs, out):
+    """List the queued jobs that fit and may start now; return their number."""
+    count = 0
+    for request_class in range(s.num_classes):
+        end = s.queue_start[request_class] + s.queue_size[request_class]
+        for evicted in range(2 if s.num_evicted > 0 else 1):
+            at = first_startable(s, jobs, request_class, evicted == 1)
+            while at != NOBODY and at < end:
+                job = s.queue[at]
+                if (s.evicted[job] == EVICTED) == (evicted == 1) and s.last_action_instant[job] != s.instant:
+                    out[count] = job
+                    count += 1
+                at += 1
+    return count
 
 
 @compiled
@@ -440,16 +471,28 @@ def waits_for_gpus(s, jobs):
 
 
 @compiled
+def has_to_start(s, jobs):
+    """Return whether the policy may not wait: nothing is pending, a job could start, and no claims bar others."""
+    return events.next_event(s, jobs) == np.inf and not claims_bar(s) and may_start(s, jobs)
+
+
+@entry
+def must_start(states, e, jobs):
+    """Return whether the policy may not wait; see `has_to_start`."""
+    return has_to_start(states[e], jobs)
+
+
+@compiled
 def note_wait(s, jobs, seconds):
     """Record that the policy waits for at most `seconds` (NaN: without limit); return whether that is legal.
 
-    It is illegal if nothing is pending and a job could start. If nothing is pending but no job could start, the
-    next instant follows at the current time: jobs paused at this instant may start then.
+    If nothing is pending, the next instant follows at the current time: claims are void then, and jobs that were paused
+    at this instant may start.
     """
-    is_pending = events.next_event(s, jobs) < np.inf
-    if not is_pending and may_start(s, jobs):
+    if has_to_start(s, jobs):
         return False
     if np.isnan(seconds):
+        is_pending = events.next_event(s, jobs) < np.inf
         seconds = np.inf if is_pending else 0.0
     s.wake = s.clock + seconds
     return True

@@ -12,6 +12,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import PAUSING, RESERVED, R
 from gpu_cluster_gym.simulator.kernel.cluster.machines import note_occupancy_change
 from gpu_cluster_gym.simulator.kernel.cluster.node_bounds import update_bounds
 from gpu_cluster_gym.simulator.kernel.cluster.progress import bank, note_saved, retire, schedule
+from gpu_cluster_gym.simulator.kernel.cluster.tenants import note_held
 
 
 @compiled
@@ -22,6 +23,14 @@ def may_pause(s, job):
 
 @compiled
 def pause(s, jobs, job):
+    """Preempt a running job by decision of the policy; its tenant may hand over the GPUs to another of its jobs."""
+    if s.num_tenants > 0:
+        note_held(s, s.tenant[job])
+    preempt(s, jobs, job)
+
+
+@compiled
+def preempt(s, jobs, job):
     """Preempt a running job; it holds its GPUs until the pause is done."""
     s.preemptions[job] += 1
     s.num_pauses += 1

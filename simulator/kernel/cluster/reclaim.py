@@ -14,7 +14,7 @@ queued job within its quota; and once it has been paused here, it is spared unti
 from gpu_cluster_gym.simulator.kernel._compile import compiled
 from gpu_cluster_gym.simulator.kernel.cluster.layout import EVICTED, MAX_SHARE, NOBODY, PAUSING, RETURNED
 from gpu_cluster_gym.simulator.kernel.cluster.machines import is_alone, is_on_closed
-from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause, pause
+from gpu_cluster_gym.simulator.kernel.cluster.pausing import may_pause, preempt
 from gpu_cluster_gym.simulator.kernel.cluster.placement import choose_nodes
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import is_borrower, rest_of_quota, shares_a_node
 
@@ -75,7 +75,7 @@ def take_back(s, jobs):
         s.marked[s.victims[k]] = 0
         s.evicted[s.victims[k]] = EVICTED
         s.num_evicted += 1
-        pause(s, jobs, s.victims[k])
+        preempt(s, jobs, s.victims[k])
 
 
 @compiled

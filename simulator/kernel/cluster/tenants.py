@@ -65,6 +65,12 @@ def are_void(s):
 
 
 @compiled
+def claims_bar(s):
+    """Return whether the cluster is idle, and claims bar some jobs that may start at the next instant if it stays so."""
+    return s.borrowing != NO_BORROWING and s.num_active == 0 and not are_void(s)
+
+
+@compiled
 def not_claimed(s, jobs, but, barred):
     """Return the free GPUs on the nodes that these bars leave, minus what tenants except one claim of these nodes."""
     free = s.num_free
@@ -141,9 +147,26 @@ def added_gpus(s, job, gpus):
 
 
 @compiled
+def note_held(s, tenant):
+    """Record the GPUs that a tenant holds before its first pause at this instant."""
+    if s.held_instant[tenant] != s.instant:
+        s.held_instant[tenant] = s.instant
+        s.held_before[tenant] = s.tenant_gpus[tenant]
+
+
+@compiled
+def held_as_many(s, tenant, more):
+    """Return whether a tenant held `more` GPUs in addition at this instant, before pauses that took no time."""
+    return s.held_instant[tenant] == s.instant and s.tenant_gpus[tenant] + more <= s.held_before[tenant]
+
+
+@compiled
 def may_take_these(s, jobs, job, gpus):
-    """Return whether a job's tenant may hold these GPUs; those of its own pausing jobs are handed over."""
-    return s.num_tenants == 0 or may_take(s, jobs, job, added_gpus(s, job, gpus))
+    """Return whether a job's tenant may hold these GPUs; those of its own paused jobs are handed over."""
+    if s.num_tenants == 0:
+        return True
+    more = added_gpus(s, job, gpus)
+    return held_as_many(s, s.tenant[job], more) or may_take(s, jobs, job, more)
 
 
 @compiled
