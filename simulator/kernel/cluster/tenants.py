@@ -66,7 +66,7 @@ def are_void(s):
 
 @compiled
 def claims_bar(s):
-    """Return whether the cluster is idle, and claims bar some jobs that may start at the next instant if it stays so."""
+    """Return whether the cluster is idle, and claims bar jobs that may start at the next instant if it stays so."""
     return s.borrowing != NO_BORROWING and s.num_active == 0 and not are_void(s)
 
 
