@@ -1,5 +1,6 @@
 """What a policy would do now: the actions of the simulator, in the words of the document, and nice values."""
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,21 @@ def test_xion_decides_alike_if_it_sorts_the_queue_anew_for_each_action(tmp_path:
     found = decision(now, Xion()).actions
     assert {type(each) for each in found} == {Start, Preempt}
     assert found == decision(now, Anew()).actions
+
+
+def test_no_garbage_is_collected_during_a_decision(tmp_path: Path) -> None:
+    """A collection would take longer than the decision; afterwards it is on again, even if the policy fails."""
+    now, seen = drawn(tmp_path), []
+
+    def policy(view: View) -> Action:
+        seen.append(gc.isenabled())
+        raise RuntimeError(str(view.now))
+
+    assert gc.isenabled()
+    with pytest.raises(RuntimeError):
+        decision(now, policy)
+    assert seen == [False]
+    assert gc.isenabled()
 
 
 def test_an_order_is_complete_only_without_other_queued_jobs(tmp_path: Path) -> None:
