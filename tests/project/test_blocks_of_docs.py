@@ -11,11 +11,8 @@ from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHORTER = {
-    "learn(4096)": "learn(32)",
     "learn(1000)": "learn(8)",
-    'make_vec("GPUCluster-v2", 16,': 'make_vec("GPUCluster-v2", 2,',
     "num_envs=16": "num_envs=2",
-    "n_steps=128": "n_steps=8",
     'gymnasium.make("GPUCluster-v2")': 'gymnasium.make("GPUCluster-v2", count=1)',
 }
 """Replacements by which a block takes seconds instead of minutes."""
