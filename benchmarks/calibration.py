@@ -14,7 +14,6 @@ import argparse
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -23,6 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 from rich import box
 from rich.table import Table
+from scipy.optimize import nnls
 
 from gpu_cluster_gym import traces
 from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
@@ -283,13 +283,8 @@ def fitted(clusters: Sequence[pd.DataFrame]) -> Floats:
     gained, left, weight = (np.concatenate(parts) for parts in zip(*map(equations, clusters), strict=True))
     found = np.zeros(4)
     for _ in range(ROUNDS):
-        scale = weight / np.maximum(np.abs(gained @ found - left), FLOOR)
-        # Non-negative least squares by trying every set of coefficients that are not 0.
-        trials = [
-            solved(gained, left, scale, chosen) for n in range(5) for chosen in combinations(range(4), n)
-        ]
-        valid = [trial for trial in trials if (trial >= 0).all()]
-        found = min(valid, key=lambda trial: float((scale * (gained @ trial - left) ** 2).sum()))
+        root = np.sqrt(weight / np.maximum(np.abs(gained @ found - left), FLOOR))
+        found, _ = nnls(gained * root[:, None], left * root)
     return found
 
 
@@ -300,15 +295,6 @@ def equations(rows: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
     parts = [moved * (nodes == 1), moved * (nodes > 1), (workers / nodes - 1) / 1000, (nodes - 1) / 1000]
     adds = np.stack(parts, axis=1) * (moved > 0)[:, None] / measured[:, None]
     return adds, 1 - rows["gpu_s"].to_numpy() / measured, np.full(len(rows), 1 / len(rows))
-
-
-def solved(gained: Floats, left: Floats, scale: Floats, chosen: tuple[int, ...]) -> Floats:
-    """Return the least-squares solution in which only the chosen coefficients are not 0."""
-    solution, some = np.zeros(4), list(chosen)
-    root = np.sqrt(scale)
-    if some:
-        solution[some] = np.linalg.lstsq(gained[:, some] * root[:, None], left * root, rcond=None)[0]
-    return solution
 
 
 # Slowdowns of co-located jobs

@@ -1,53 +1,32 @@
-"""Levers, which are mechanisms such as preemption: those that each policy uses, and the gain of `union` by each.
+"""Levers, which are mechanisms such as preemption, that each policy uses: `python -m benchmarks.levers [--write]`.
 
-`python -m benchmarks.levers --write` runs every policy on training windows of `mixed`, and writes the levers that it
-uses there into docs/results.md. `python -m benchmarks.levers --shares` varies the shares of jobs that may change width
-or share GPUs.
-
-`python -m benchmarks.levers [--windows 20] [--seed 0] [--processes 1]` is an ablation of `union`. On test windows of
-`mixed`: `union`, `union` without each lever, the papers' policies, and some well-known policies. A ratio of mean JCT to
-that of union in the same window is averaged over windows; its interval is the paired bootstrap. Above 1, union is
-better.
+Every policy runs on training windows of `mixed`; its schedules show the levers. `--write` puts the table into
+docs/results.md.
 """
 
 import argparse
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.table import AGENT, ROOT, fill
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import shipped_policy
-from gpu_cluster_gym.evaluation import runner
-from gpu_cluster_gym.evaluation.comparison import compare
-from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
 from gpu_cluster_gym.evaluation.table_notes import lever_off
-from gpu_cluster_gym.experiments import Outcome, Setting, simulate
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import ROUNDING
-from gpu_cluster_gym.simulator.rule_policy import Rule
 from gpu_cluster_gym.traces import stream
 from gpu_cluster_gym.workloads import named, prepare, windows
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table
 
-    from gpu_cluster_gym.evaluation.runner import Maker
     from gpu_cluster_gym.simulator.policy import Policy
-    from gpu_cluster_gym.workloads import Scenario, Workload
+    from gpu_cluster_gym.workloads import Workload
 
-WORKLOAD, UNION = "mixed", "union"
-LEVERS: dict[str, Callable[[], Rule]] = {
-    "sharing": partial(Rule, sharing=False),
-    "preemption": partial(Rule, preemption=False),
-    "sizing": partial(Rule, sizing=False),
-    "cores": partial(Rule, cores=False),
-}
+WORKLOAD = "mixed"
 PULLED = {
     "order": "where jobs can only be ordered and paused, the schedule is not that of FIFO, strict FIFO or EASY",
     "preemption": "pauses running jobs",
@@ -62,65 +41,7 @@ FIFOS = ("fifo", "fifo_strict", "easy")
 MARK = "levers"
 OFTEN = 0.05  # share of the time segments of running jobs; a start on reserved GPUs may find fewer cores
 OBSERVED = 3  # training windows in which policies are observed
-SHARES: tuple[dict[str, Any], ...] = (
-    *({"elastic_share": share} for share in (0.0, 0.2)),
-    *({"sharing_share": share} for share in (0.0, 0.2)),
-    *({"elastic_share": share, "sharing_share": share} for share in (0.0, 0.2, 1.0)),
-)
-"""Shares of jobs that may change width and share GPUs; all where none is given."""
-VARIED = ("union", "xion", "srtf")
 STEADY = ("order", "preemption")
-PAPERS = ("xonar", "xion", "aiturbo", "coda")
-KNOWN = ("fifo", "sjf", "srtf", "las", "xion_threshold", "lucid", "synergy", "tiresias", "optimus")
-COLUMNS = {
-    "mean_jct_s": ("mean\nJCT", "{:,.0f}"),
-    "p95_jct_s": ("p95\nJCT", "{:,.0f}"),
-    "mean_wait_s": ("mean\nwait", "{:,.0f}"),
-    "preemptions": ("paused", "{:.0f}"),
-    "resizes": ("resized", "{:.0f}"),
-    "shared_gpu_hours": ("shared\nGPU-h", "{:.0f}"),
-    "oom_restarts": ("OoM", "{:.0f}"),
-}
-
-
-def policies() -> "dict[str, Maker]":
-    """Return a factory for each policy; those of papers have default settings."""
-    made: dict[str, Maker] = {UNION: Rule}
-    made |= {without(lever): maker for lever, maker in LEVERS.items()}
-    return made | {name: partial(baselines.make, baselines.load(name)) for name in (*PAPERS, *KNOWN)}
-
-
-def without(lever: str) -> str:
-    """Return the name of union without a lever."""
-    return f"union without {lever}"
-
-
-def table(outcome: Outcome) -> "Table":
-    """Return a row for each policy: its ratio to union with the interval, and mean metrics."""
-    from rich import box
-    from rich.table import Table
-
-    title = f"Test windows of {WORKLOAD} ({outcome.counts()[WORKLOAD]}), seconds"
-    shown = Table(title=title, title_justify="left", box=box.HORIZONTALS, show_edge=False)
-    shown.add_column("policy", vertical="bottom")
-    for heading in ("JCT /\nunion's", "95 %\ninterval", *(heading for heading, _ in COLUMNS.values())):
-        shown.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
-    for policy in outcome.policies(WORKLOAD):
-        case = WORKLOAD, policy
-        mean, low, high = outcome.ratio(case, (WORKLOAD, UNION))
-        interval = "" if policy == UNION else f"{low:.3f}-{high:.3f}"
-        numbers = (form.format(outcome.mean(case, name).mean) for name, (_, form) in COLUMNS.items())
-        shown.add_row(policy, f"{mean:.3f}", interval, *numbers)
-    return shown
-
-
-def conclusions(outcome: Outcome) -> Iterator[str]:
-    """Yield a sentence on each lever and each paper's policy, with its distance from union."""
-    for policy in (*map(without, LEVERS), *PAPERS):
-        ratio = outcome.ratio((WORKLOAD, policy), (WORKLOAD, UNION))
-        verdict = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else "not significantly better"
-        mean, low, high = (f"{100 * (figure - 1):+.1f}" for figure in ratio)
-        yield f"union is {verdict} than {policy}, whose mean JCT is {mean} % longer ({low} to {high})"
 
 
 def pulled(policy: "Policy | type", loads: "Sequence[Workload]") -> set[str]:
@@ -190,49 +111,16 @@ def levers_table(windows_of: "Sequence[Workload]") -> "Iterator[str]":
     )
 
 
-def shares_table(scenario: "Scenario", count: int, processes: int) -> "Iterator[str]":
-    """Yield the lines of a table of mean JCT relative to FIFO's over the shares of elastic and of sharing jobs."""
-    yield f"| may change width | may share GPUs | {' | '.join(VARIED)} |"
-    yield f"|---|---|{'---|' * len(VARIED)}"
-    makers = {name: partial(baselines.make, baselines.load(name)) for name in ("fifo", *VARIED)}
-    for fields in SHARES:
-        varied = replace(scenario, **fields)
-        loads = windows(varied, "test", count)
-        found = runner.score(runner.simulate(makers, loads, processes=processes), loads)
-        ratios = (compare(found[name], found["fifo"]) for name in VARIED)
-        cells = [f"{each.ratio:.3f} ({each.low:.3f}-{each.high:.3f})" for each in ratios]
-        shares = (f"{100 * share:.0f} %" for share in (varied.elastic_share, varied.sharing_share))
-        yield f"| {' | '.join([*shares, *cells])} |"
-
-
 def main(args: Sequence[str] | None = None) -> None:
-    """Simulate, and print the table and its conclusions."""
+    """Print the table, and write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--windows", type=int, default=20, help="number of test windows")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the windows")
-    parser.add_argument("--processes", type=int, default=1, help="number of processes")
-    parser.add_argument("--write", action="store_true", help="write the table of levers into docs/results.md")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/results.md")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with docs/")
-    parser.add_argument(
-        "--shares", action="store_true", help="vary the shares of elastic and of sharing jobs"
-    )
     chosen = parser.parse_args(args)
-    scenario = replace(named(WORKLOAD), seed=chosen.seed)
+    lines = [*levers_table(windows(named(WORKLOAD), "train", OBSERVED))]
+    print(*lines, sep="\n")
     if chosen.write:
-        lines = [*levers_table(windows(scenario, "train", OBSERVED))]
-        print(*lines, sep="\n")
         fill(chosen.root / "docs" / "results.md", MARK, lines)
-        return
-    if chosen.shares:
-        for line in shares_table(scenario, chosen.windows, chosen.processes):
-            print(line, flush=True)
-        return
-    setting = Setting(WORKLOAD, windows(scenario, "test", chosen.windows), policies())
-    found = simulate([setting], processes=chosen.processes)
-    out = console(sys.stdout, MAX_WIDTH)
-    out.print(table(found))
-    for line in conclusions(found):
-        out.print(line)
 
 
 if __name__ == "__main__":

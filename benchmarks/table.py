@@ -2,9 +2,15 @@
 
 Rows are the policies of `baselines/` with default settings, tuned policies where a search found other settings
 (`python -m benchmarks.tune`), and the shipped agents (`ppo`). Columns are the workloads of `workloads/`. The table is
-written between the marks in docs/results.md, beside the column of `python -m benchmarks.table_of_log`; some of its rows
-and columns are written to README.md, and every number and interval to docs/results.csv. `--kept` writes the tables and
-the picture docs/images/policies.png from that file, without simulating.
+written between the marks in docs/results.md; some of its rows and columns are written to README.md, and every number
+and interval to docs/results.csv. `--kept` writes the tables and the picture docs/images/policies.png from that file,
+without simulating.
+
+`--log LOG` scores the policies on the real Philly log instead: Microsoft's job log, or a table of its jobs. It has
+arrivals, GPUs and run times; the other columns are drawn as for the generator. A column of the table has its busy test
+windows, which are filtered like the generator's, and the text between its marks describes them.
+docs/results_of_log.csv has the numbers of the generator's windows (from docs/results.csv) and of consecutive windows of
+the log without a filter, too.
 """
 
 import argparse
@@ -54,6 +60,7 @@ GENERATED, LOG = (
     "philly_backlog",
     "the log",
 )  # a workload, and the column of the real log behind it, to its right
+LOG_MARK = "the real log"  # name of the marks
 OF_LOG = "results_of_log"  # file of the log's results
 MAX_REASON = 120  # characters
 BRIEF_DIGITS = 2
@@ -375,12 +382,18 @@ def main(args: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--processes", type=int, default=1, help="number of processes")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with README.md and docs/")
-    policy_help = "simulate only these; other rows are kept from docs/results.csv"
+    policy_help = "simulate only these; other rows are kept from the file of results"
     parser.add_argument("--policy", nargs="+", default=(), help=policy_help)
+    parser.add_argument("--log", type=Path, help="job log of Philly, on which to score the policies instead")
     kept_help = "simulate nothing: write the tables and the picture from docs/results.csv"
     parser.add_argument("--kept", action="store_true", help=kept_help)
     chosen = parser.parse_args(args)
     check(chosen.root)
+    if chosen.log:
+        if chosen.kept or chosen.workload != known:
+            parser.error("--log simulates the windows of the log only: drop --workload and --kept")
+        score_log(chosen)
+        return
     if chosen.kept:
         write(chosen.root, kept_cells(chosen.root), COMMAND)
         return
@@ -401,6 +414,32 @@ def main(args: Sequence[str] | None = None) -> None:
     print("\n".join([*table(cells), "", *notes(cells, COMMAND + given)]))
     pd.DataFrame(cells).to_csv(chosen.root / "docs" / "results.csv", index=False)
     write(chosen.root, cells, COMMAND + given)
+
+
+def score_log(chosen: argparse.Namespace) -> None:
+    """Simulate the windows of the log, and write its column and the text about it."""
+    results = chosen.root / "docs" / "results.md"
+    filled(results, {LOG_MARK: str})  # fails early if the marks are missing
+    cells = [cell for cell in kept_cells(chosen.root) if cell.workload == GENERATED]
+    kept = kept_cells(chosen.root, OF_LOG) if chosen.policy else []
+    described: list[str] = []
+    for label, all_windows in ((LOG, False), (f"{LOG}, all windows", True)):
+        usual = replace(named(GENERATED), physics=named(GENERATED).physics_name, seed=0)
+        scenario = replace(usual, trace_file=str(chosen.log), all_windows=all_windows)
+        workloads = windows(scenario, "test", chosen.windows or DEFAULT_WINDOWS)
+        heading = (each.replace(str(chosen.log), chosen.log.name) for each in table_notes.heading(workloads))
+        lines = [f"- *{label}*: {line}" for line in list(heading)[:3]]
+        described += [] if all_windows else lines
+        print(*lines, sep="\n", flush=True)
+        before = [cell for cell in kept if cell.workload == label]
+        found = scored(GENERATED, workloads, chosen.processes, chosen.policy, before)
+        cells += [cell._replace(workload=label) for cell in found]
+    pd.DataFrame(cells, columns=Cell._fields).to_csv(results.with_name(f"{OF_LOG}.csv"), index=False)
+    shown = shown_cells(chosen.root, kept_cells(chosen.root))
+    write(chosen.root, kept_cells(chosen.root), COMMAND)
+    count = {cell.workload: cell.windows for cell in shown if cell.policy == REFERENCE}
+    note = f"Made by `{COMMAND} --log LOG`. Test windows (seed 0): {LOG} {count[LOG]}."
+    fill(results, LOG_MARK, [note, "", *described])
 
 
 def scored(
