@@ -506,7 +506,10 @@ def learning_curves(folder: Path) -> list[pd.DataFrame]:
 
 
 def training_name(folder: Path) -> str:
-    """Return the workload or trace of a training run; ValueError if its choices cannot be read."""
+    """Return the workload or trace of a training run, and whether run times were predicted from finished jobs.
+
+    ValueError if the choices of the run cannot be read.
+    """
     try:
         choices = json.loads((folder / CHOICES).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -516,7 +519,7 @@ def training_name(folder: Path) -> str:
     scenario = choices["scenario"]
     jobs_of_philly = "philly" if scenario.get("steady_load") else "philly_backlog"
     name = choices.get("workload") or scenario["trace"] or scenario["trace_file"] or jobs_of_philly
-    return f"{name}{', with history' if scenario.get('history') else ''}"
+    return f"{name}{', with predictions' if scenario.get('run_time_predictor') else ''}"
 
 
 def learning(runs: Sequence[tuple[str, Sequence[pd.DataFrame]]], width: Width = "page") -> "Figure":

@@ -347,7 +347,7 @@ def test_the_documents_name_every_column_and_picture() -> None:
         assert name in DOCUMENT.lower()
 
 
-def trained(place: Path, *agents: dict[str, Any], workload: str) -> Path:
+def trained(place: Path, *agents: dict[str, Any], workload: str, predictor: str | None = None) -> Path:
     """Write validation curves of agents and the choices of a run as `train_agent.py` does."""
     for number, each in enumerate(agents):
         own = place / f"seed-{number}" if len(agents) > 1 else place
@@ -355,7 +355,7 @@ def trained(place: Path, *agents: dict[str, Any], workload: str) -> Path:
         pd.DataFrame(each).to_csv(own / figures.VALIDATION_CURVE, index=False)
     choices = {
         "workload": workload,
-        "scenario": {"trace": None, "trace_file": None, "run_time_predictor": None},
+        "scenario": {"trace": None, "trace_file": None, "run_time_predictor": predictor},
     }
     (place / "choices.json").write_text(json.dumps(choices), encoding="utf-8")
     return place
@@ -378,6 +378,13 @@ def test_learning_curves_have_a_line_per_agent_and_mark_the_best(tmp_path: Path)
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["learning.png"]
     (alone / "choices.json").unlink()
     assert plot.main([str(alone)]) == 2
+
+
+def test_the_name_of_a_training_run_says_whether_run_times_were_predicted(tmp_path: Path) -> None:
+    for predictor, name in ((None, "busy"), ("similar", "busy, with predictions")):
+        folder = tmp_path / name
+        folder.mkdir()
+        assert figures.training_name(trained(folder, workload="busy", predictor=predictor)) == name
 
 
 def test_learning_curves_name_the_heuristics_within_the_picture() -> None:
