@@ -280,6 +280,9 @@ MUTANTS = (
     *in_file(
         f"{KERNEL}/cluster/tenants.py",
         "simulator/test_tenants",
+        ("free pauses hand no GPUs over", "held_as_many(s, s.tenant[job], more) or ", ""),
+        ("free pauses hand over too much", "+ more <= s.held_before", "+ more - 1 <= s.held_before"),
+        ("claims bar for ever", " and s.num_active == 0 and not are_void(s)", " and s.num_active == 0"),
         (
             "wide jobs have claims",
             "tenant != but and wanted <= rest_of_quota(s, tenant)",
@@ -336,6 +339,11 @@ MUTANTS = (
         ("reclaimed jobs never return", "                s.evicted[job] = RETURNED\n", ""),
         ("reclaimed jobs are not spared", "s.clock - s.phase_began[job] < SPARED_S", "False"),
         ("the same GPUs are taken for two", "        s.room[0, s.chosen_node[k]] -= s.chosen_gpus[k]\n", ""),
+    ),
+    *in_file(
+        f"{KERNEL}/cluster/legality.py",
+        "simulator/test_tenants",
+        ("one job stands for all of its class", "(s.evicted[job] == EVICTED) == evicted and ", ""),
     ),
     *in_file(
         f"{KERNEL}/cluster/holding.py",
