@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Patient:
-    """Order of the waiting jobs; patience_s: wait after which a job of one GPU goes first, divided by its GPUs."""
+    """Order of the waiting jobs; patience_s: a job goes first once its wait times its GPUs is that long."""
 
     def __init__(self, patience_s: float = 3600.0) -> None:
         self.patience_s = patience_s
