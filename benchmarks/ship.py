@@ -118,7 +118,7 @@ def tables(
 def against(
     found: dict[str, pd.DataFrame], shipped: Seed, reference: str, start: str, constants: str
 ) -> dict[str, Comparison]:
-    """Compare the shipped agent with each other policy of a table, its constant-action policy first.
+    """Compare the shipped agent with each other policy of a table, its constant-action control first.
 
     reference: name of its reference. start, constants: names of the reference and of the constants in the card.
     """
@@ -128,7 +128,7 @@ def against(
     )
     others = {name: each for name, each in found.items() if not name.startswith(("agent", MEAN_ACTION))}
     return {
-        **({"its constant-action policy": compare(found[own], found[constant])} if constant in found else {}),
+        **({"its constant-action control": compare(found[own], found[constant])} if constant in found else {}),
         **{
             {reference: start, "constants": constants}.get(name, f"`{name}`"): compare(found[own], each)
             for name, each in others.items()
@@ -156,7 +156,7 @@ def method(training: Training, shipped: Seed, jobs: int) -> str:
     arrivals = arrivals_per_decision(jobs, training.decisions_per_window)
     by_state = f"after every {arrivals} arrivals, by the load"
     if not training.first_phase:
-        return f"PPO of Stable-Baselines3 sets {rule}, {by_state} (docs/learning.md)."
+        return f"PPO of Stable-Baselines3 trained the network, which sets {rule}, {by_state} (docs/learning.md)."
     later = shipped.best > training.first_phase
     if training.algorithm == "distillation":
         then = "continued from there" if later else "continued without an improvement"
@@ -173,7 +173,7 @@ def method(training: Training, shipped: Seed, jobs: int) -> str:
             f"{found}did not improve on them on validation windows: this agent keeps the constants "
             "(docs/learning.md)."
         )
-    return f"{found}continued from them: it sets them {by_state} (docs/learning.md)."
+    return f"{found}continued from them: the agent sets them {by_state} (docs/learning.md)."
 
 
 def card(run: Path, name: str, seeds: Sequence[Seed], shipped: Seed, judgement: Path | None) -> str:
@@ -234,7 +234,7 @@ def table(workload: str, rows: dict[str, Comparison]) -> list[str]:
     return [
         f"## On {windows} test windows of `{workload}`",
         "",
-        "| mean JCT relative to | ratio | 95 % interval | lower in |",
+        "| mean JCT relative to | ratio | 95 % interval | windows with a lower one |",
         "|---|---|---|---|",
         *(
             f"| {name} | {each.ratio:.3f} | {each.low:.3f}-{each.high:.3f} | {each.wins} |"

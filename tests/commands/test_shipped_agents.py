@@ -64,7 +64,7 @@ def test_the_best_on_validation_windows_is_shipped_with_its_card(run: Path, ship
         assert f"{seed.validation:.4f}" in card
     assert "## On 2 test windows of `own`" in card
     rows = re.findall(r"^\| (.+) \| \d\.\d{3} \| \d\.\d{3}-\d\.\d{3} \| [012] \|$", card, re.MULTILINE)
-    assert {"its constant-action policy", "`union`, its initial policy", "`fifo`", "`xion`"} <= set(rows)
+    assert {"its constant-action control", "`union`, its initial policy", "`fifo`", "`xion`"} <= set(rows)
     assert "--config agents/shipped/all/choices.json" in card
 
 
