@@ -128,7 +128,9 @@ def against(
     )
     others = {name: each for name, each in found.items() if not name.startswith(("agent", MEAN_ACTION))}
     return {
-        **({"its constant-action control": compare(found[own], found[constant])} if constant in found else {}),
+        **(
+            {"its constant-action control": compare(found[own], found[constant])} if constant in found else {}
+        ),
         **{
             {reference: start, "constants": constants}.get(name, f"`{name}`"): compare(found[own], each)
             for name, each in others.items()
@@ -156,7 +158,9 @@ def method(training: Training, shipped: Seed, jobs: int) -> str:
     arrivals = arrivals_per_decision(jobs, training.decisions_per_window)
     by_state = f"after every {arrivals} arrivals, by the load"
     if not training.first_phase:
-        return f"PPO of Stable-Baselines3 trained the network, which sets {rule}, {by_state} (docs/learning.md)."
+        return (
+            f"PPO of Stable-Baselines3 trained the network, which sets {rule}, {by_state} (docs/learning.md)."
+        )
     later = shipped.best > training.first_phase
     if training.algorithm == "distillation":
         then = "continued from there" if later else "continued without an improvement"
