@@ -3,9 +3,9 @@
 Claim: preempting those long jobs that can be resumed without much delay cuts the 95th percentile of the slowdown of
 trial jobs under FIFO by 96.6 % (FitGpp; Yabuuchi et al., OpML 2019, abstract). From memory, not checked against the
 paper: the score, size / largest size + 4 x grace period / longest grace period, where size is the norm of a job's
-shares of a node; the job with the lowest score is paused, a job at most P = 1 times. Our choice: a trial has a profiled
-run time of at most `trial_s`; the grace period is the pause; a trial waits if no single job frees enough GPUs of one
-node.
+shares of a node; the job with the lowest score is paused, and no job more than P = 1 times. Our choice: a trial has a
+profiled run time of at most `trial_s`; the grace period is the pause; a trial waits if no single job frees enough GPUs
+of one node.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from gpu_cluster_gym.simulator.search import displaceable, may_any_start, room_b
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
-WEIGHT = 4.0  # of grace periods
-MAX_PAUSES = 1  # of a job (P)
+WEIGHT = 4.0  # of the grace period in the score
+MAX_PAUSES = 1  # times that a job may be paused (P)
 
 
 @dataclass

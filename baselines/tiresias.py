@@ -111,7 +111,7 @@ def run(states, e, memory, k, jobs):
 class Tiresias(CompiledPolicy):
     """One episode of the policy.
 
-    servers_on_gpus: whether a job's parameter servers take GPUs, as where AITurbo is compared with it, or CPU cores.
+    servers_on_gpus: whether a job's parameter servers take GPUs, as in AITurbo's comparison, or CPU cores.
     limits: attained service at which the next queue begins, GPU-seconds.
     starve: seconds of waiting for each second run after which a job is in the top queue again; infinite for never.
     round_s: seconds between rounds.

@@ -8,8 +8,8 @@ seconds. The terms are, in this order: computing, with the batch divided among t
 with the servers; overhead per worker; overhead per server; and the additional time of computing without GPUs. No th is
 negative, so no iteration takes less than 0 s or is faster on CPU cores, and one more worker never slows down computing.
 (With the coefficients that the authors' laboratory published, T is at or below 0 for many shapes of 11 of its 14
-models.) The form is Optimus'; the terms for CPU workers are our choice, in place of a curve of efficiency by cores:
-theirs always have 5.
+models.) The form is Optimus'; the terms for CPU workers are our choice, in place of a curve of efficiency by cores,
+since a CPU worker always has 5 cores.
 """
 
 from functools import cache
@@ -27,8 +27,8 @@ Counts = np.ndarray | int
 def fit(profile: np.ndarray) -> np.ndarray:
     """Return the non-negative coefficients that fit a profile best: least squares of relative errors, (`NUM_TERMS`,).
 
-    A term that the profile cannot distinguish from others is left at 0. Without measurements all but th1 are: an
-    iteration then takes a second in every shape.
+    A term that the profile cannot distinguish from others is left at 0. Without measurements only th1 is not 0, and an
+    iteration takes a second in every shape.
     """
     sound = profile[np.isfinite(profile).all(axis=1) & (profile[:, SECONDS] > 0)]
     fitted = np.zeros(NUM_TERMS)

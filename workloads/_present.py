@@ -345,7 +345,7 @@ def places_of(
     if not left:
         return tuple(places), []
     why = "the snapshot does not say where, or names other nodes than the cluster has"
-    return tuple(places), [f"running jobs put on as few nodes as are free, since {why}: {len(left):,}"]
+    return tuple(places), [f"running jobs placed on as few nodes as possible, since {why}: {len(left):,}"]
 
 
 def _numbers(held: Mapping[str, Sequence[Part]], machines: Cluster) -> dict[str, int]:
@@ -387,7 +387,7 @@ def _named_place(
 def _any_place(width: int, free: list[list[int]], nodes: Sequence[int]) -> tuple[int, ...]:
     """Take GPUs on as few nodes as possible, those with the fewest free ones that suffice, and return them.
 
-    nodes: those to take them on, if these have enough; else all nodes.
+    nodes: allowed nodes; all nodes are used if these have too few free GPUs.
     """
     taken: list[int] = []
     if sum(len(free[node]) for node in nodes) < width:

@@ -1,4 +1,4 @@
-"""Follow the policy of a portfolio that is best in imagined futures, chosen every four hours, without training.
+"""Follow the policy of a portfolio that is best in simulated futures, chosen every four hours, without training.
 
 This is the idea of SchedTwin (Zhang et al., arXiv 2512.18894), of which the abstract was available: a twin simulates
 several policies from the present state and picks one by the administrator's goal. Inferred: the goal is the mean JCT,
@@ -31,7 +31,7 @@ class Portfolio:
     """State of one episode: the policy that is followed, and when to choose again.
 
     names: policies of `baselines/` that are rankings; the first is followed until jobs queue.
-    every_s: seconds between two choices. futures: number of imagined futures, the same for each policy.
+    every_s: seconds between two choices. futures: number of simulated futures, the same for each policy.
     tau_s: time constant of the discount of job-seconds; a future is cut after four.
     arrivals: whether jobs arrive in them.
     """
