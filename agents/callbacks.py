@@ -254,7 +254,7 @@ def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
 def passed(times: Sequence[tuple[float, Validated]]) -> str:
     """Return when the agent was first better than each policy on the validation windows, as a sentence.
 
-    times: validations, each with its time, s.
+    times: validations, the first of which was before training, each with its time, s.
     """
     began, first = times[0]
     when = {
@@ -263,7 +263,11 @@ def passed(times: Sequence[tuple[float, Validated]]) -> str:
         if name != START
     }
     in_order = sorted(when, key=lambda name: when[name])
-    beaten = [f"{name} ({when[name] / 60:.1f} min)" for name in in_order if when[name] < math.inf]
+    beaten = [
+        f"{name} ({f'{when[name] / 60:.1f} min' if when[name] else 'before training'})"
+        for name in in_order
+        if when[name] < math.inf
+    ]
     never = [name for name in in_order if when[name] == math.inf]
     parts = [f"better than {', '.join(beaten)}"] if beaten else []
     parts += [f"never better than {', '.join(never)}"] if never else []

@@ -526,9 +526,9 @@ def _calibration(
     if not (by.low <= MAX_FACTOR and by.high <= MAX_FACTOR):  # not a number, where a job never started
         return None, (
             f"at {by.times} past times only {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, "
-            f"too few to be corrected by wider intervals: the log had another scheduler than {chosen.policy} (compare "
-            "candidates with `gpu-cluster-gym evaluate --full-trace` and pass the nearest as --policy), or partitions "
-            "and limits that are not simulated"
+            f"too few to be corrected by wider intervals: perhaps the log had another scheduler than {chosen.policy} "
+            "(compare candidates with `gpu-cluster-gym evaluate --full-trace` and pass the nearest as --policy), or "
+            "partitions and limits that are not simulated, or the history is too short"
         )
     return by, ""
 

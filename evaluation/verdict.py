@@ -243,7 +243,7 @@ def lines(
     judged = [name for name in policies if name != found.name]
     parts = workload.scenario.parts
     if judged and found.error > MAX_ERROR:
-        hints = (_several_partitions(workload), _several_tenants(workload, found))
+        hints = (_several_partitions(workload), _several_tenants(workload, found), _given_quotas(workload))
         about.append(" ".join([f"{too_far(', '.join(judged), found)}.", *filter(None, hints)]))
     else:
         about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
@@ -330,6 +330,16 @@ def _several_tenants(workload: "Workload", calibration: Calibration) -> str:
         f"The log's jobs are of {len(names)} tenants ({_first(names)}), simulated without quotas, and waited longer in "
         "the log, as quotas would make them: if tenants have quotas, name them (--quotas NAME=GPUS,... or a CSV file, "
         "and --borrowing idle if tenants may use idle GPUs of others)."
+    )
+
+
+def _given_quotas(workload: "Workload") -> str:
+    """Return a hint at quotas that the log may not have had; empty without quotas."""
+    if not workload.scenario.quotas:
+        return ""
+    return (
+        "The log's own scheduler was simulated with the given quotas, too. If the log had none, there is no verdict on "
+        "them: compare runs with and without --quotas."
     )
 
 

@@ -96,6 +96,7 @@ def lines(
         wait = duration(best.mean_s)
         return [
             *table,
-            f"Knee: {best.nodes:,} nodes, with a mean wait of {wait}; beyond that, each further node gains less.",
+            f"Knee: {best.nodes:,} nodes, with a mean wait of {wait}: the size farthest below the line from the first "
+            "to the last.",
         ]
     return [*table, "No knee: the mean wait does not fall faster at first than later in this range."]

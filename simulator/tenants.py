@@ -34,8 +34,13 @@ class Tenants:
         wide: np.ndarray = num_gpus > np.asarray(self.quotas)[self.of_job]
         return wide
 
-    def check(self, num_gpus: np.ndarray, cluster_gpus: int, placement: str) -> None:
-        """Raise ValueError for quotas that cannot be kept, or with which a job could never start."""
+    def check(
+        self, num_gpus: np.ndarray, cluster_gpus: int, placement: str, ids: np.ndarray | None = None
+    ) -> None:
+        """Raise ValueError for quotas that cannot be kept, or with which a job could never start.
+
+        ids: the jobs' names in the message; by default their numbers.
+        """
         if not self:
             return
         if len(self.names) > MAX_TENANTS:
@@ -53,7 +58,8 @@ class Tenants:
         if (wide := self.too_wide(num_gpus)).any():
             job = int(np.flatnonzero(wide)[0])
             tenant = self.of_job[job]
-            first = f"job {job} of tenant {self.names[tenant]!r} (GPUs: {num_gpus[job]:,})"
+            name = job if ids is None else ids[job]
+            first = f"job {name} of tenant {self.names[tenant]!r} (GPUs: {num_gpus[job]:,})"
             raise ValueError(
                 f"{wide.sum():,} of {len(wide):,} jobs request more GPUs than their tenant's quota and could never "
                 f"start, the first is {first}, whose quota is {self.quotas[tenant]}: raise the quotas, let tenants "

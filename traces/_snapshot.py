@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.traces._squeue import Held
 
 
+HOUR_S = 3600.0
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """Jobs that run or queue at a time.
@@ -69,6 +72,7 @@ def snapshot(
     from gpu_cluster_gym.traces import _readers, _squeue
     from gpu_cluster_gym.traces._delimited import head_of
 
+    late: list[str] = []
     if name is None and not columns and _squeue.looks_like(head_of(file)):
         table, found, now_s = _squeue.read(file)
         if at is not None:
@@ -78,10 +82,15 @@ def snapshot(
     else:
         table = _readers.read(name, file, Options(columns, time_zone, unfinished=True))
         found = _squeue.Queue({}, {})
-        now_s = _latest(table) if at is None else _moment(at, table, file, time_zone)
+        now_s = last_s = _latest(table)
+        if at is not None:
+            now_s = _moment(at, table, file, time_zone)
+            if now_s > last_s + HOUR_S:
+                late = [f"hours between the log's last event and --at: {(now_s - last_s) / HOUR_S:,.0f}"]
     if "logged_start_s" not in table:
         raise TraceError(file, None, None, "no starts of jobs", "the column logged_start_s, for running jobs")
-    return replace(cut(table, now_s, file), held=found.held, priority=found.priority)
+    now = cut(table, now_s, file)
+    return replace(now, held=found.held, priority=found.priority, notes=(*late, *now.notes))
 
 
 def finished(file: File, *, time_zone: str | None = None) -> tuple[pd.DataFrame, list[str]]:

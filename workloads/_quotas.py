@@ -14,6 +14,8 @@ from gpu_cluster_gym.workloads._scenario import PROPORTIONAL, quotas_in
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpu_cluster_gym.workloads._scenario import Scenario
+
 TENANT_COLUMNS = ("tenant", "vc")
 """Columns that can name a job's tenant; the first one in a table is used."""
 
@@ -95,6 +97,25 @@ def tenants_of(table: pd.DataFrame, quotas: Mapping[str, int], borrowing: str) -
     number = {name: k for k, name in enumerate(ordered)}
     of_job = np.array([number[name] for name in names.tolist()], np.int32)
     return Tenants(ordered, tuple(quotas.get(name, 0) for name in ordered), of_job, borrowing)
+
+
+def with_note_of_quotas(table: pd.DataFrame, quotas: Mapping[str, int], scenario: Scenario) -> pd.DataFrame:
+    """Return the jobs with a note that names the tenants that have jobs but no quota, and the other way round."""
+    if not quotas or scenario.quotas == PROPORTIONAL:
+        return table
+    there = dict.fromkeys(owners_of(table).tolist())
+    without, unused = (
+        [name for name in there if name not in quotas],
+        [name for name in quotas if name not in there],
+    )
+    if not without:
+        return table
+    note = f"tenants that --quotas does not name, with a quota of 0: {_first_names(np.array(without))}"
+    if unused:
+        note += f"; it names tenants without jobs here: {_first_names(np.array(unused))}"
+    noted = table.copy(deep=False)
+    noted.attrs = {**table.attrs, "notes": [*table.attrs.get("notes", []), note]}
+    return noted
 
 
 def cut_at_limits(table: pd.DataFrame) -> pd.DataFrame:

@@ -32,7 +32,7 @@ from gpu_cluster_gym.workloads._constraints import (
     not_simulated,
     refuse_wrong_dependencies,
 )
-from gpu_cluster_gym.workloads._quotas import cut_at_limits, guaranteed, tenants_of
+from gpu_cluster_gym.workloads._quotas import cut_at_limits, guaranteed, tenants_of, with_note_of_quotas
 from gpu_cluster_gym.workloads._scenario import (
     FULL_TRACE,
     MEASURED,
@@ -432,7 +432,8 @@ def prepare(
     if scenario.drop_too_large and (wide := tenants.too_wide(jobs["num_gpus"])).any():
         smaller = _without(table, wide, "jobs wider than the quota of their tenant dropped")
         return prepare(smaller, scenario, window=window, quotas=quotas)
-    tenants.check(jobs["num_gpus"], machines.num_gpus, scenario.placement)
+    table = with_note_of_quotas(table, quotas, scenario)
+    tenants.check(jobs["num_gpus"], machines.num_gpus, scenario.placement, table["job_id"].to_numpy())
     physics.check(scenario.placement)
     if scenario.target_load is not None:
         times = scaled_arrivals(table, machines.num_gpus, scenario.target_load)

@@ -467,6 +467,7 @@ def log(jobs: pd.DataFrame, load: "Load") -> "Figure":
         )
     time_axis(over_time, float(load.begin_s[-1] - load.begin_s[0]) + load.step_s)
     over_time.set_title("GPUs held")
+    over_time.set_ylim(bottom=0)
     over_time.legend(frameon=False)
     on_gpus = jobs[jobs["num_gpus"] > 0]
     gpus, count = np.unique(on_gpus["num_gpus"], return_counts=True)
