@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.table import fill, grouped
+from benchmarks.table import fill
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.envs.agent_policy import CompiledPlainAgent
 from gpu_cluster_gym.envs.floors import FLOORS, FirstLegal, RandomLegal
@@ -289,15 +289,16 @@ def luck_of(found: np.ndarray) -> Luck:
 def room_table(rows: Sequence[Row]) -> list[str]:
     """Return the lines of the table of ratios to the constants, a row per workload and seed."""
     lines = [
-        f"| workload | load | {' | '.join(COLUMNS)} | luck split |",
-        f"|---|{'---|' * (len(COLUMNS) + 2)}",
+        f"| workload | windows | load | {' | '.join(COLUMNS)} | luck split |",
+        f"|---|{'---|' * (len(COLUMNS) + 3)}",
     ]
     for workload, found in by_workload(rows):
         cells = [text_of(found.get(column), column) for column in COLUMNS]
         luck = found.get("luck split")
         split = f"{100 * luck.ratio:+.1f} % (se {100 * luck.low:.1f})" if luck else ""
         offered = f"{found['load'].ratio:.2f}" if math.isfinite(found["load"].ratio) else "at once"
-        lines.append(f"| {workload} | {offered} | {' | '.join(cells)} | {split} |")
+        count = found[CONSTANTS].windows
+        lines.append(f"| {workload} | {count} | {offered} | {' | '.join(cells)} | {split} |")
     return lines
 
 
@@ -348,13 +349,11 @@ def by_workload(rows: Sequence[Row]) -> Iterator[tuple[str, dict[str, Row]]]:
         yield label, {row.row: row for row in rows if row.label == label}
 
 
-def legend(rows: Sequence[Row]) -> str:
-    """Return the note below the tables."""
-    counts = grouped({label: found[CONSTANTS].windows for label, found in by_workload(rows)})
+def legend() -> str:
+    """Return the note below the table."""
     return (
-        f"Made by `python -m benchmarks.room`. Mean JCT / the constants', {ESTIMATOR}, with 95 % intervals; test "
-        f"windows: {counts}. "
-        "Intervals over fewer than 20 windows are too narrow."
+        f"Made by `python -m benchmarks.room`. Mean JCT / the constants', {ESTIMATOR}, with 95 % intervals, on test "
+        "windows. Intervals over fewer than 20 windows are too narrow."
     )
 
 
@@ -369,7 +368,7 @@ def kept(root: Path) -> list[Row]:
 def write(root: Path, rows: Sequence[Row]) -> None:
     """Write docs/room.csv and the table of docs/workloads.md."""
     pd.DataFrame(rows).to_csv(root / "docs" / f"{FILE}.csv", index=False)
-    fill(root / "docs" / "workloads.md", MARK, [*room_table(rows), "", legend(rows)])
+    fill(root / "docs" / "workloads.md", MARK, [*room_table(rows), "", legend()])
 
 
 def main(args: Sequence[str] | None = None) -> None:
