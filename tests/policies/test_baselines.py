@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -26,8 +25,7 @@ from gpu_cluster_gym.simulator.episode import Episode, run
 from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.policy import Action, Policy, Ranking, RunsCompiled, Wait
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.workloads import named as named_workload
-from gpu_cluster_gym.workloads import windows
+from gpu_cluster_gym.workloads import Scenario, windows
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "baselines"
 MAX_LINES = {"xion": 216, "qssf": 86, "gittins": 89, "xonar": 102, "muri": 70, "gavel": 205}
@@ -267,18 +265,28 @@ def test_xion_counts_only_waiting_jobs_that_the_gpus_are_large_enough_for() -> N
         assert play(Xion(), work, cluster).state.num_pauses == pauses
 
 
-@pytest.mark.parametrize("borrowing", ["idle", "reclaim"])
-def test_xion_gives_up_a_start_that_its_pauses_forbid(borrowing: Literal["idle", "reclaim"]) -> None:
-    """Where pauses are free, other tenants may claim the GPUs of a borrower's victims before the job starts."""
-    scenario = replace(
-        named_workload("quick"),
-        quotas="proportional",
-        borrowing=borrowing,
-        physics="estimates",
-        drop_too_large=True,
-    )
-    load = windows(scenario, "test", 1)[0]
-    assert load.results(run(Xion(), load.episode()))["finish_s"].notna().all()
+@pytest.mark.parametrize("borrowing", ["none", "idle", "reclaim"])
+@pytest.mark.parametrize(
+    "name", ["xion", "xion_threshold", "fitgpp", "fifo_blind", "random", "themis", "union"]
+)
+def test_policies_end_where_pauses_take_no_time(
+    name: str, borrowing: Literal["none", "idle", "reclaim"]
+) -> None:
+    """Claims of other tenants then bar GPUs at the instant at which a job is paused for another of its tenant."""
+    for seed in range(6):
+        scenario = Scenario(
+            jobs=60,
+            seed=seed,
+            cluster="4x8",
+            physics="estimates",
+            quotas="proportional",
+            borrowing=borrowing,
+            drop_too_large=True,
+            all_windows=True,
+            target_load=1.5,
+        )
+        work = windows(scenario, "validation", 1)[0]
+        assert work.results(run(make(load(name)), work.episode()))["finish_s"].notna().all()
 
 
 def test_xion_counts_a_paused_jobs_load_in_its_order() -> None:
