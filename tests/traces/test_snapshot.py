@@ -37,6 +37,17 @@ def test_blanks_of_a_table_are_jobs_that_run_or_queue(tmp_path: Path) -> None:
     assert found.history["job_id"].tolist() == ["a", "c", "e"]
 
 
+@pytest.mark.parametrize(("later_s", "is_noted"), [(3_000, False), (7_200, True)])
+def test_a_time_long_after_the_end_of_the_log_is_noted(
+    later_s: int, *, is_noted: bool, tmp_path: Path
+) -> None:
+    """Within an hour the log may have been exported then."""
+    file = file_of(tmp_path, TABLE)
+    end_s = snapshot(file).now_s
+    notes = snapshot(file, at=f"{end_s + later_s:g}").notes
+    assert ("hours between the log's last event and --at: 2" in notes) == is_noted
+
+
 def test_an_earlier_time_hides_starts_ends_and_submissions(tmp_path: Path) -> None:
     """At 35 s a and b run, c queues although the log has its start, and d and e are not submitted."""
     found = snapshot(file_of(tmp_path, TABLE), at="35")

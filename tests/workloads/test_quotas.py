@@ -89,6 +89,16 @@ def test_proportional_quotas_are_in_the_order_of_the_names(tmp_path: Path) -> No
     assert made(tmp_path, quotas="proportional", borrowing="idle").tenants.names == ("one", "three", "two")
 
 
+def test_a_note_names_tenants_without_quota_and_names_without_jobs(tmp_path: Path) -> None:
+    """A misspelt tenant is one of each; without such a tenant of the log there is no note."""
+    notes = made(tmp_path, quotas="two=4,onw=3", borrowing="idle").table.attrs["notes"]
+    assert notes[-1] == (
+        "tenants that --quotas does not name, with a quota of 0: one, three; it names tenants without jobs here: onw"
+    )
+    notes = made(tmp_path, quotas="one=1,two=2,three=3,four=1", borrowing="idle").table.attrs["notes"]
+    assert not any("--quotas" in note for note in notes)
+
+
 def test_quotas_come_from_a_csv(tmp_path: Path) -> None:
     file = tmp_path / "quotas.csv"
     file.write_text("gpus,tenant\n4,one\n2,two\n", encoding="utf-8")
