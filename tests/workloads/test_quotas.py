@@ -99,6 +99,11 @@ def test_a_note_names_tenants_without_quota_and_names_without_jobs(tmp_path: Pat
     assert not any("--quotas" in note for note in notes)
 
 
+def test_a_job_too_wide_for_its_quota_is_named_by_its_id(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"the first is job c of tenant 'two' \(GPUs: 4\), whose quota is 3"):
+        made(tmp_path, quotas="one=4,two=3,three=1")
+
+
 def test_quotas_come_from_a_csv(tmp_path: Path) -> None:
     file = tmp_path / "quotas.csv"
     file.write_text("gpus,tenant\n4,one\n2,two\n", encoding="utf-8")
