@@ -95,6 +95,19 @@ def test_claims_that_no_job_uses_end_no_candidate(tmp_path: Path, capsys: pytest
     assert text.startswith("of fifo_strict, easy, fifo, fifo is nearest to the log.")
 
 
+def test_quotas_that_the_log_did_not_have_get_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All jobs are of one tenant, which now has half of the GPUs that it used: they wait far longer than in the log."""
+    table = jobs().assign(tenant="a")
+    table["num_gpus"] = table["num_gpus"].clip(upper=4)
+    table["submit_s"] *= table["num_gpus"].sum() / jobs()["num_gpus"].sum()
+    file = logged(tmp_path, "fifo", table=table)
+    text = last_line(file, tmp_path, capsys, "--quotas", "a=4,b=4", "--policy", "fifo", "sjf")
+    assert "No verdict on" in text
+    assert text.endswith("compare runs with and without --quotas.")
+
+
 def test_a_candidate_under_which_jobs_never_end_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
