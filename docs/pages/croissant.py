@@ -59,7 +59,9 @@ FILES = (
     Data(
         "docs/results_of_log.csv",
         "The same on windows of Philly's real log; results only, no job of the log",
-        RATIOS | {"workload": "Windows of the generator, busy ones of the log, or all of the log"},
+        RATIOS
+        | WAITS
+        | {"workload": "Windows of the generator, moderately busy ones of the log, or all of the log"},
     ),
     Data(
         "docs/room.csv",
