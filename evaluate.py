@@ -17,6 +17,7 @@ from gpu_cluster_gym.evaluation.command import processors, progress, working
 from gpu_cluster_gym.evaluation.run_folder import RECORDED
 from gpu_cluster_gym.evaluation.stopping import leave, with_message
 from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
+from gpu_cluster_gym.traces import add_current_folder
 from gpu_cluster_gym.workloads import DEFAULT, Scenario, named, refuse_contradictions, with_physics
 
 if TYPE_CHECKING:
@@ -353,7 +354,7 @@ def candidates_of(evaluation: Evaluation, asked: "Mapping[str, Any]") -> "tuple[
     check_installed()
     from gpu_cluster_gym.agents.protocol import all_candidates, trained_on
 
-    baselines.add_current_folder()
+    add_current_folder()
     found = all_candidates(evaluation.protocol)
     stated = any(asked.get(name) for name in ("workload", "trace", "trace_file"))
     if stated or not (scenario := trained_on(found)):

@@ -36,7 +36,7 @@ class PlainLearner(Learner):
     def model(self) -> TimedPPO:
         """Return the untrained algorithm with its environments."""
         training = self.training
-        choices = training.environment() | {"reward": "regret", "count": training.windows}
+        choices = training.environment() | {"reward": training.reward, "count": training.windows}
         envs = batch(training.num_envs, self.scenario, **choices)
         algorithm: Callable[..., TimedPPO] = TimedPPO
         if training.first_phase:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice
-from gpu_cluster_gym.traces import did_you_mean, unknown
+from gpu_cluster_gym.traces import did_you_mean, modules, unknown
 from gpu_cluster_gym.workloads import Scenario, names
 
 OWN_CLUSTER = "own"
@@ -41,6 +41,14 @@ def workloads_expected(named: tuple[str, ...]) -> str | None:
 def kinds_expected(named: tuple[str, ...]) -> str | None:
     """Return the known kinds of moves if any is unknown; else None."""
     return None if set(named) <= set(MOVE_KINDS) else ", ".join(MOVE_KINDS)
+
+
+def reward_expected(name: str) -> str | None:
+    """Return the names of rewards if the given one is unknown; None for a known one, and for a function by its path."""
+    if ":" in name or name in modules("envs.rewards"):
+        return None
+    near = "".join(did_you_mean(name, modules("envs.rewards")))
+    return f"{', '.join(modules('envs.rewards'))} or package.module:function{near}"
 
 
 @dataclass(frozen=True)
@@ -223,6 +231,8 @@ class PlainTraining(Training):
     gae_lambda: float = choice(0.8, least=0)
     clip_range: float = choice(0.2, above=0)
     target_kl: float | None = choice(0.02, above=0)
+    reward: str = choice("balanced_regret", expected=reward_expected)
+    """Reward: a module of envs/rewards, or a function of your own as package.module:function."""
     tau_s: float = choice(2 * 3600.0, above=0)
     """Time constant of the discount, s: costs that arise several time constants after an action hardly count."""
     critic_first: int = choice(8, least=0)

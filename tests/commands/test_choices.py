@@ -119,6 +119,13 @@ def test_valid_values_are_accepted() -> None:
     assert PlainTraining(target_kl=None, learning_seed=0, min_run_s=0).target_kl is None
 
 
+def test_the_reward_of_training_is_a_module_or_a_path() -> None:
+    assert PlainTraining(reward="regret").reward == "regret"
+    assert PlainTraining(reward="mylab.rewards:mine").reward == "mylab.rewards:mine"
+    with pytest.raises(ChoiceError, match=r"reward regrets: expected .*; did you mean 'regret'"):
+        PlainTraining(reward="regrets")
+
+
 def test_the_steps_of_the_first_rollouts_teach_the_critic_alone() -> None:
     """Eight rollouts of 32 steps on 64 environments; an imitation takes its quarter of the steps besides."""
     assert PlainTraining(total_timesteps=8 * 32 * 64 + 5).steps_of_actor == 5
