@@ -31,7 +31,7 @@ Illegal = Literal["next_legal", "first_legal", "raise"]
 MaskIn = Literal["info", "observation"]
 """Place of the action mask: in the info only, or also in the observation."""
 FINAL_INFO = ("mean_jct_s", "jct_ratio")
-REGRETS = {"regret": 0.0, "slowdown_regret": 3600.0}
+REGRETS = {"regret": 0.0, "slowdown_regret": 100.0}
 """Time that is divided by a job's run time for its weight in each least cost, s; 0: all weights are 1."""
 QUANTITIES = ("job_seconds", "gain", *REGRETS, "advantage", "slowdown")
 """Quantities of a step that a reward may use, see `envs.rewards`."""

@@ -23,14 +23,13 @@ def reward(regret: np.ndarray) -> np.ndarray:
 def least_cost(
     states: np.ndarray, jobs: np.ndarray, arrived: NDArray[np.int64], per_run_time_s: float = 0.0
 ) -> NDArray[np.float64]:
-    """Return the least weighted sum of job completion times that is still possible, in job-seconds: (N,).
+    """Return the job-seconds that jobs have cost so far, and the least that those present will still cost: (N,).
 
-    Jobs that have ended count as they were. The others have been present, and would end on one machine as fast as the
-    cluster: it does their remaining GPU time in the order of that time per weight, which is the order of the least
-    weighted sum of completion times (Smith 1956); no job ends before its own remaining run time. Jobs that do not run
-    have to load.
+    The latter is that of one machine as fast as the cluster: it does their remaining GPU time in the order of that time
+    per weight, which is the order of the least weighted sum of completion times (Smith 1956); no job ends before its
+    own remaining run time. Jobs that do not run have to load.
 
-    states: records (N,). jobs: (N, J). arrived: number of jobs, by submission, that count in each record (N,).
+    states: records (N,). jobs: (N, J). arrived: number of jobs, by submission, whose future counts (N,).
     per_run_time_s: the weight of a job is this time divided by its run time alone, at least `LEAST_RUN_S`, so that the
     sum is that of slowdowns times this time; 0: all weights are 1.
     """
@@ -51,7 +50,7 @@ def _fill(
     for e in range(len(costs)):
         s = states[e]
         present = 0
-        for j in range(arrived[e]):
+        for j in range(s.num_arrived):
             if s.phase[j] == FUTURE:
                 continue
             own = per_run_time_s / max(jobs[e, j].duration_s, LEAST_RUN_S) if per_run_time_s > 0.0 else 1.0
@@ -59,6 +58,8 @@ def _fill(
                 costs[e] += own * (s.finish_s[j] - jobs[e, j].submit_s)
                 continue
             costs[e] += own * (s.clock - jobs[e, j].submit_s)
+            if j >= arrived[e]:
+                continue
             left_s[present] = jobs[e, j].duration_s - s.attained_s[j]
             if s.phase[j] == RUNNING:
                 left_s[present] -= s.rate[j] * (s.clock - s.banked[j])

@@ -122,7 +122,7 @@ def test_valid_values_are_accepted() -> None:
 def test_the_reward_of_training_is_a_module_or_a_path() -> None:
     assert PlainTraining(reward="regret").reward == "regret"
     assert PlainTraining(reward="mylab.rewards:mine").reward == "mylab.rewards:mine"
-    with pytest.raises(ChoiceError, match=r"reward regrets: expected .*; did you mean 'regret'"):
+    with pytest.raises(ChoiceError, match=r"reward 'regrets': expected .*; did you mean 'regret'"):
         PlainTraining(reward="regrets")
 
 
