@@ -100,7 +100,10 @@ class Finding(NamedTuple):
 
 
 def finding(run: Run) -> Finding:
-    """Return the finding of a run: the policy asked for, or the best of several, against the reference."""
+    """Return the finding of a run: the policy asked for, or the best of several, against the reference.
+
+    Where a log gives verdicts, the title is that on the policy, or on the best of those with one.
+    """
     reference = run.reference
     others = [
         name for name in run.policies if name not in (reference, RECORDED, *FLOORS) and not is_oracle(name)
@@ -108,7 +111,8 @@ def finding(run: Run) -> Finding:
     named = (own_policy(run), *run.choices.get("policy", ()))
     asked = [name for name in dict.fromkeys(named) if name in others]
     candidates = asked or others
-    judged = _judged(run.provenance.get("verdict", []), candidates) if reference == RECORDED else {}
+    verdict = run.provenance.get("verdict", [])
+    judged = _judged(verdict, [*candidates, reference])
     candidates = [*judged] or candidates
     count = len(run.windows)
     over = f"{count} windows" if count > 1 else "one window"
@@ -123,12 +127,8 @@ def finding(run: Run) -> Finding:
         difference = "not clearly different from"
     else:
         difference = f"{percent} % {'below' if each.ratio < 1 else 'above'}"
-    verdict = run.provenance.get("verdict", [])
-    if reference == RECORDED:  # a simulated JCT beside a logged one is a finding only with a verdict
+    if judged or reference == RECORDED:  # a simulated JCT beside a logged one is no finding without a verdict
         title = judged.get(best, f"{best}: no verdict on this log")
-        direction = "below" if f"{best} would have cut " in title else "above"
-        if judged and difference.endswith(direction):  # else the JCT does not say what the verdict says
-            title = f"{best} in simulation: mean JCT {difference} the log"
     else:
         title = f"{best}: mean JCT {difference} {reference}"
         title += " in simulation" if verdict else ""
@@ -174,7 +174,8 @@ def _verdict(found: Finding, run: Run) -> str:
     of_means = means[found.policy]["mean_jct_s"] / means[run.reference]["mean_jct_s"]
     more = f"mean of the ratios of {len(run.windows)} windows; ratio of the means {of_means:.3f}"
     return (
-        f'<div class="verdict"><span>{escape(found.policy)} / {escape(run.reference)} <b>{each.ratio:.3f}</b></span>'
+        f'<div class="verdict"><span>mean JCT, {escape(found.policy)} / {escape(run.reference)} '
+        f"<b>{each.ratio:.3f}</b></span>"
         f"{interval}" + (f'<span class="more">{more}</span>' if several else "") + "</div>"
     )
 
