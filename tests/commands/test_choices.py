@@ -49,6 +49,21 @@ def read(*args: object) -> Choices:
     return choices.read(Choices, [str(arg) for arg in args], command="test", about="")
 
 
+@pytest.mark.parametrize("action", ["steer", "moves", "plain"])
+def test_help_on_an_action_names_the_default_action(
+    action: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its other options have the defaults of the action that is named."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        train_agent.main(["--action", action, "--help"])
+    out = " ".join(re.sub(r"[│\n]", " ", capsys.readouterr().out).split())
+    of_action, rest = out.split("--action {", 1)[1].split("--algorithm", 1)
+    assert of_action.endswith("(default: plain) ")
+    usual = KINDS[("steer", "moves", "plain").index(action) + 1]()
+    assert f"(default: {usual.total_timesteps})" in rest.split("--total-timesteps", 1)[1]
+
+
 # What may be.
 
 
