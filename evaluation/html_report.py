@@ -228,11 +228,18 @@ def _data(run: Run, found: Finding, windows: Sequence[int]) -> dict[str, Any]:
             "gpus": len(run.node_of_gpu),
             "nodes": node_gpus,
             "nodeFirst": np.cumsum([0, *node_gpus[:-1]]).tolist(),
+            "begins": _begins(run),
             "jobColours": job_colours(),
             "recorded": [*run.segments],
             "pair": pair(run),
         }
     return data
+
+
+def _begins(run: Run) -> dict[int, str]:
+    """Return date and time of the first submission of each window; empty for jobs without dates, and an older run."""
+    dates = run.provenance.get("first_submissions", [])
+    return {window: date for window, date in zip(run.windows, dates, strict=False) if date}
 
 
 def _ratio_note(run: Run) -> str:
@@ -430,6 +437,7 @@ def _provenance_rows(run: Run) -> Iterator[tuple[str, str]]:
         "trace": facts.get("trace"),
         "cluster": facts.get("cluster"),
         "windows": _windows(run),
+        "first submission": ", ".join(_begins(run).values()),
         "policy": ", ".join(run.policies),
     }
     yield from ((name, str(value)) for name, value in used.items() if value)
