@@ -6,6 +6,7 @@
 
 import gc
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -60,7 +61,11 @@ def text(run: Run) -> str:
         "TENANTS": _tenants(run),
         "TABLE": _table(run),
         "READING": _paragraphs(
-            [note for note in run.provenance.get("notes", []) if note.startswith(READING)], "small"
+            [
+                *(note for note in run.provenance.get("notes", []) if note.startswith(READING)),
+                *([HELD_NOTE] if run.recorded else []),
+            ],
+            "small",
         ),
         "PROVENANCE": _provenance(run),
         "SCRIPT": "\n".join(
@@ -350,6 +355,12 @@ def _paragraphs(lines: Sequence[str], kind: str) -> str:
     return "\n".join(f'<p class="{kind}">{escape(line)}</p>' for line in lines)
 
 
+HELD_NOTE = (
+    "GPUs allocated: share of the cluster's GPUs that any job holds, from the first to the last submission of the "
+    "scored jobs; in a steady window the jobs around the scored ones hold GPUs, too. A shared GPU counts once."
+)
+
+
 def _table(run: Run) -> str:
     """Return the comparison table as HTML: below the rule, the oracles and the lower bound."""
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
@@ -364,6 +375,7 @@ def _table(run: Run) -> str:
         headings.append(_one_line(heading))
         if name in compared:
             headings += [f"{headings[-1]} / {run.reference}", "95 % interval"][: 1 + several]
+    headings += ["GPUs allocated"] * run.recorded
     rows = []
     oracles = [name for name in summaries if is_oracle(name)]
     others = [name for name in summaries if name not in oracles]
@@ -376,6 +388,9 @@ def _table(run: Run) -> str:
             if name in compared:
                 ratio = ["", ""] if policy == BOUND else _ratio_texts(run, summaries, policy, name)
                 rows[-1] += ratio[: 1 + several]
+        if run.recorded:
+            share = run_tables.held_share(run, policy) if policy in run.timeline else math.nan
+            rows[-1].append("" if math.isnan(share) else f"{100 * share:.1f} %")
     return _html_table(headings, rows, rules=[len(others)])
 
 

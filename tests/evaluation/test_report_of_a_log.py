@@ -1,6 +1,7 @@
-"""A report on a log has the dates of its windows."""
+"""A report on a log has the dates of its windows, and the share of all GPUs that jobs hold."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from gpu_cluster_gym.evaluate import main
 from gpu_cluster_gym.evaluation import provenance
+from gpu_cluster_gym.evaluation.plot import run_tables
+from gpu_cluster_gym.evaluation.plot.run_tables import Run
 from gpu_cluster_gym.traces import load
 from gpu_cluster_gym.workloads import Scenario, of_whole_log
 from tests.evaluation.browser import Browser, browser
@@ -92,3 +95,28 @@ def test_phillys_log_has_dates(tmp_path: Path) -> None:
     file = tmp_path / "cluster_job_log"
     file.write_text(json.dumps([{**job, "submitted_time": "2017-10-09 08:00:00"}]))
     assert load("philly", file, seed=0).attrs["zero_s"] == pd.Timestamp("2017-10-09 08:00:00").timestamp()
+
+
+def test_gpus_held_by_the_jobs_around_the_scored_ones_count() -> None:
+    """Scored jobs come at 0 and 100 s; of eight GPUs four are held from 50 s before, and all from 50 s on: 75 %."""
+    jobs = pd.DataFrame({"window": 0, "submit_s": [0.0, 100.0]})
+    totals = pd.DataFrame({"window": 0, "time_s": [-50.0, 50.0, 400.0], "held_gpus": [4, 8, 0]})
+    run = Run(Path(), {}, {}, {"node_gpus": [4, 4]}, {"fifo": jobs}, {}, {"fifo": totals})
+    assert run_tables.held_share(run, "fifo") == pytest.approx(0.75)
+    at_once = Run(
+        Path(), {}, {}, {"node_gpus": [4, 4]}, {"fifo": jobs.assign(submit_s=0.0)}, {}, run.timeline
+    )
+    assert np.isnan(run_tables.held_share(at_once, "fifo"))
+
+
+def test_the_report_has_the_share_of_allocated_gpus(tmp_path: Path) -> None:
+    """Four jobs of two GPUs fit the eight; one is submitted every ten minutes and runs an hour.
+
+    Jobs begin at 0, 10, 20 and 30 min, so that GPUs are full from 30 min to the last submission at 390 min: the share
+    is 1 - (6 + 4 + 2) x 10 min / (8 x 390 min).
+    """
+    text = (reported(tmp_path) / "report.html").read_text(encoding="utf-8")
+    rows = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in re.findall(r"<tr.*?</tr>", text)]
+    at = next(row.index("GPUs allocated") for row in rows if "GPUs allocated" in row)
+    fifo = next(row for row in rows if row[0] == "fifo" and len(row) > at)
+    assert fifo[at] == f"{100 * (1 - 120 / (8 * 390)):.1f} %"
