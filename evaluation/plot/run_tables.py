@@ -370,9 +370,9 @@ def held_share(run: Run, policy: str) -> float:
     From the first to the last submission of the scored jobs, those around them included; a shared GPU counts once.
     """
     shares = []
-    for window, jobs in run.jobs[policy].groupby("window"):
+    for window in run.windows:
         totals = window_rows(run.timeline[policy], window)
-        edges = np.array([0.0, jobs["submit_s"].max()])
+        edges = np.array([0.0, window_rows(run.jobs[policy], window)["submit_s"].max()])
         if edges[1] > 0:
             held = time_means(totals["time_s"].to_numpy(), totals["held_gpus"].to_numpy(float), edges)
             shares.append(held[0] / len(run.node_of_gpu))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym import evaluate, train_agent
-from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining
+from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, usual
 from gpu_cluster_gym.evaluate import Evaluation
 from gpu_cluster_gym.evaluation import choices, command, run_folder
 from gpu_cluster_gym.simulator.choice import ChoiceError, changed, check, hints, names
@@ -60,8 +60,7 @@ def test_help_on_an_action_names_the_default_action(
     out = " ".join(re.sub(r"[│\n]", " ", capsys.readouterr().out).split())
     of_action, rest = out.split("--action {", 1)[1].split("--algorithm", 1)
     assert of_action.endswith("(default: plain) ")
-    usual = KINDS[("steer", "moves", "plain").index(action) + 1]()
-    assert f"(default: {usual.total_timesteps})" in rest.split("--total-timesteps", 1)[1]
+    assert f"(default: {usual(action).total_timesteps})" in rest.split("--total-timesteps", 1)[1]
 
 
 # What may be.

@@ -89,7 +89,7 @@ def test_each_window_of_a_log_has_its_date(tmp_path: Path) -> None:
 
 
 def test_phillys_log_has_dates(tmp_path: Path) -> None:
-    attempt = {"start_time": "2017-10-09 08:00:10", "end_time": "2017-10-09 09:00:00"}
+    attempt: dict[str, Any] = {"start_time": "2017-10-09 08:00:10", "end_time": "2017-10-09 09:00:00"}
     attempt |= {"detail": [{"ip": "m1", "gpus": ["gpu0"]}]}
     job = {"status": "Pass", "vc": "a", "jobid": "j1", "user": "u", "attempts": [attempt]}
     file = tmp_path / "cluster_job_log"
