@@ -225,12 +225,13 @@ def print_what_if(evaluation: Evaluation) -> None:
 def audit(evaluation: Evaluation) -> None:
     """Audit the policies and print a line for each; SystemExit with code 1 at a leak."""
     from gpu_cluster_gym.agents.resolve import each_once
-    from gpu_cluster_gym.evaluation.audit import audit
+    from gpu_cluster_gym.evaluation.audit import PAIRS, audit
 
     policies = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    with working("compiling the simulator"):
-        results = audit(makers, seed=evaluation.scenario.seed, done=partial(print, flush=True))
+    total = PAIRS * (1 + len(makers))  # what a view shows is audited too
+    with progress("auditing", total, before="compiling the simulator") as moved:
+        results = audit(makers, seed=evaluation.scenario.seed, done=partial(print, flush=True), moved=moved)
     if untried := [each.name for each in results if not each.pairs]:
         raise ValueError(
             f"the audit found no pair of workloads for {', '.join(untried)}: see the reason above"

@@ -191,9 +191,9 @@ class MovesTraining(Training):
     to `union` in any case."""
     gamma: float = choice(0.0, least=0, most=1)
     """Discount factor."""
-    reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
-    """Reward of PPO. rollout_advantage: advantage of a move over the rule's own in simulated futures. jct:
-    job-seconds saved relative to the rule's own run."""
+    reward: Literal["rollout_advantage", "gain"] = "rollout_advantage"
+    """Reward of PPO, as the environment names it. rollout_advantage: advantage of a move over the rule's own in
+    simulated futures. gain: job-seconds saved relative to a run of `union`."""
     futures: int = choice(2, least=1)
     """Number of simulated futures per move."""
     tau_s: float | None = choice(3600.0, above=0)

@@ -288,7 +288,9 @@ def sentence(
     )
     return (
         f"{name} would have {verb} the mean wait by {_percent(abs(found.change))} "
-        f"({' to '.join(f'{100 * each:.0f}' for each in between)}){exact}; {error}."
+        f"({' to '.join(f'{100 * each:.0f}' for each in between)}){exact}; {error}. "
+        f"Longest wait: {duration(policy['wait_s'].max())} under {name}, "
+        f"{duration(own['wait_s'].max())} under {calibration.name}."
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym import evaluate, train_agent
-from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining
+from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, usual
 from gpu_cluster_gym.evaluate import Evaluation
 from gpu_cluster_gym.evaluation import choices, command, run_folder
 from gpu_cluster_gym.simulator.choice import ChoiceError, changed, check, hints, names
@@ -47,6 +47,20 @@ class Choices:
 
 def read(*args: object) -> Choices:
     return choices.read(Choices, [str(arg) for arg in args], command="test", about="")
+
+
+@pytest.mark.parametrize("action", ["steer", "moves", "plain"])
+def test_help_on_an_action_names_the_default_action(
+    action: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its other options have the defaults of the action that is named."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        train_agent.main(["--action", action, "--help"])
+    out = " ".join(re.sub(r"[│\n]", " ", capsys.readouterr().out).split())
+    of_action, rest = out.split("--action {", 1)[1].split("--algorithm", 1)
+    assert of_action.endswith("(default: plain) ")
+    assert f"(default: {usual(action).total_timesteps})" in rest.split("--total-timesteps", 1)[1]
 
 
 # What may be.

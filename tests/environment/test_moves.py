@@ -315,7 +315,7 @@ def test_moves_of_some_kinds_may_be_simulated_alone() -> None:
     assert distinguished
 
 
-def test_to_imagine_leaves_no_trace() -> None:
+def test_simulated_futures_leave_no_trace() -> None:
     plain, simulated = one(), one(futures=2)
     while plain.more[0]:
         simulated.advantages_s()

@@ -202,6 +202,15 @@ def test_a_verdict_needs_an_effect_beyond_the_error(factor: float, error: float,
     assert said(factor, error=error).startswith(begin)
 
 
+def test_a_verdict_names_the_longest_wait_of_both_policies() -> None:
+    """All jobs wait an hour under the log's own scheduler; under the policy one waits three, the others a minute."""
+    own = days_of(*[HOUR] * 10)
+    mine = own.assign(wait_s=[3 * HOUR, *[60.0] * (len(own) - 1)])
+    text = verdict.sentence("mine", mine, own, Calibration("easy", HOUR, HOUR, 0.0, 1.0), frozenset())
+    assert text.startswith("mine would have cut the mean wait by ")
+    assert text.endswith("Longest wait: 3.0 h under mine, 60.0 min under easy.")
+
+
 @pytest.mark.parametrize(
     ("name", "parts", "exact"),
     [("mine", (), True), ("mine", ("estimates",), False), ("fifo", (), False), ("fifo_strict", (), False)],
