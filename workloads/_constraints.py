@@ -92,7 +92,7 @@ def partitions_of(scenario: Scenario, machines: Cluster) -> list[set[str]]:
     for name, nodes in (partitions_in(scenario.partitions) or {}).items():
         if (last := max(nodes)) >= machines.num_nodes:
             raise ValueError(
-                f"partitions {name}: {machines.name} has no node {last}, its nodes are numbered 0 to "
+                f"partitions {name}: {machines.name} has no node {last}, since its nodes are numbered 0 to "
                 f"{machines.num_nodes - 1}: correct the partitions, or choose a larger cluster"
             )
         for node in nodes:
