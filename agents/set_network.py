@@ -214,7 +214,7 @@ class SamplingAgent(DrawingAgent):
     """An agent that samples its actions, as in training, by random numbers that depend on a window's first job alone.
 
     Taking the most likely action would be a different policy from the trained one, and would hardly ever pause: the
-    probability of a pause is divided among many jobs, and each share is below the probability of waiting.
+    probability of a pause is divided among many jobs, and each share is usually below the probability of waiting.
     """
 
     def __init__(self, network: SetNetwork, acting: Mapping[str, Any]) -> None:

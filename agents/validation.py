@@ -62,10 +62,13 @@ class Score(NamedTuple):
 
 
 class ValidationWindows:
-    """The validation windows of one workload, and the results of the heuristics on them."""
+    """The validation windows of one workload, and the results of other policies on them.
+
+    others: summary of each other policy, by name; `START` is the reference policy.
+    """
 
     def __init__(self, learner: Learner, scenario: Scenario, number: int) -> None:
-        """Simulate the heuristics, and the constants for all training workloads where they exist.
+        """Simulate the reference policy, floors and heuristics, and the constants for all workloads where they exist.
 
         number: index of the workload, for distinct window numbers.
         """
@@ -107,10 +110,10 @@ class ValidationWindows:
 
 
 class Validation:
-    """The validation windows of all training workloads, and the results of the heuristics on them."""
+    """The validation windows of all training workloads, and the results of other policies on them."""
 
     def __init__(self, learner: Learner) -> None:
-        """Simulate the heuristics."""
+        """Simulate the other policies on all windows."""
         self._each = {
             name: ValidationWindows(learner, scenario, number)
             for number, (name, scenario) in enumerate(learner.scenarios.items())

@@ -115,7 +115,7 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
         """Take a step in every environment.
 
         actions: one per environment, (num_envs, *shape of an action).
-        Return observations, rewards float64 (num_envs,), terminated and truncated bool (num_envs,), and the info.
+        Return observations, rewards (num_envs,), terminated and truncated bool (num_envs,), and the info.
         ValueError, with nothing changed, for actions of another shape or type, or for an illegal one with
         `illegal="raise"`; ResetNeeded before the first reset of an environment.
         """

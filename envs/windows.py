@@ -40,7 +40,7 @@ RESET_OPTIONS = ("split", "window")
 
 @cached(8)
 def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Workload, ...]:
-    """Return windows that all environments of a process share; the whole trace if the scenario says so."""
+    """Return windows that all environments of a process share; the full trace as one if the scenario says so."""
     return (full_trace(scenario),) if scenario.full_trace else of_one_size(windows(scenario, split, count))
 
 
@@ -94,12 +94,12 @@ class PreparedWindow:
 
     @cached_property
     def reference_job_seconds(self) -> float:
-        """Sum of the job completion times under the reference policy, s."""
+        """Sum of the completion times of the jobs that count, under the reference policy, s."""
         return float((self.reference_finish_s - self.episode.jobs["submit_s"])[self.workload.counted].sum())
 
     @cached_property
     def reference_mean_jct_s(self) -> float:
-        """Mean job completion time under the reference policy, s."""
+        """Mean completion time of the jobs that count, under the reference policy, s."""
         return float((self.reference_finish_s - self.episode.jobs["submit_s"])[self.workload.counted].mean())
 
 
@@ -151,7 +151,8 @@ def window_number(numbers: Sequence[int], number: int | None, rng: np.random.Gen
 def window_option(options: Mapping[str, Any] | None, split: str) -> Any:
     """Return the window that the options of a reset name, or None.
 
-    Options are `window` and `split`, as an `info` has them; `split` must be the environment's own.
+    Options are `window` and `split`, as an `info` has them. ValueError for another option, or for another split than
+    the environment's.
     """
     given = options or {}
     for name in given:

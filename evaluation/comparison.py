@@ -82,7 +82,7 @@ def compare_metric(policy: pd.DataFrame, reference: pd.DataFrame, number: str) -
 def compare_agents(
     agents: Sequence[pd.DataFrame], references: Sequence[pd.DataFrame], *, seed: int = 0
 ) -> Comparison:
-    """Compare agents that differ only in their training seed as one policy: means over agents, then as `compare`.
+    """Compare agents that differ only in their training seed, as one policy, by their mean ratio in each window.
 
     agents: a summary per agent. references: a summary per agent, which may be the same for all.
 
@@ -263,7 +263,8 @@ def interquartile_mean(ratios: NDArray[np.float64], *, seed: int = 0) -> Interva
 def signed_rank_p(ratios: NDArray[np.float64]) -> float:
     """Return the p-value of Wilcoxon's two-sided signed-rank test over windows, of the hypothesis of no difference.
 
-    ratios: shape (agents, windows); the test is on the mean log ratio of each window. 1 where all of these are 0.
+    ratios: shape (agents, windows); the test is on the mean log ratio of each window. The p-value is 1 where all of
+    these are 0.
     """
     from scipy.stats import wilcoxon  # slow to import
 

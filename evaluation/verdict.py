@@ -101,7 +101,7 @@ def why_none(workload: "Workload") -> str:
 
 
 def recorded(workload: "Workload") -> pd.DataFrame:
-    """Return the schedule of the log as a results table, which is not simulated."""
+    """Return the log's own schedule, not simulated, as a results table."""
     jobs, nothing = workload.table, np.zeros(len(workload.table))
     start_s, run_s = jobs["logged_start_s"].to_numpy(float), jobs["duration_s"].to_numpy(float)
     as_logged = ("job_id", "kind", "num_gpus", "submit_s")
@@ -124,7 +124,7 @@ def recorded(workload: "Workload") -> pd.DataFrame:
 def candidates(workload: "Workload", simulated: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the results of the schedulers that the log may come from; those without results are simulated.
 
-    One under which jobs never end has none.
+    A scheduler under which jobs never end has no results.
     """
     makers = {
         name: partial(baselines.make, baselines.load(name)) for name in CANDIDATES if name not in simulated
@@ -235,8 +235,8 @@ def lines(
     about = [
         f"Log: mean wait {duration(found.log_s)}, and {100 * waited:.0f} % of {len(logged):,} jobs waited "
         "longer than a minute.",
-        f"Calibration: of {', '.join(name for name in CANDIDATES if name in tried)}, {found.name} is nearest to the "
-        f"log. Its simulated mean wait is "
+        f"Calibration: {found.name} is nearest to the log, among "
+        f"{', '.join(name for name in CANDIDATES if name in tried)}. Its simulated mean wait is "
         f"{duration(found.simulated_s)}, an error of {_percent(found.error)}; half of the jobs start within "
         f"{duration(found.median_s)} of their logged start; rank correlation of starts {found.rank:.3f}.",
     ]
@@ -265,7 +265,7 @@ def sentence(
     if (pauses := int(policy["preemptions"].sum())) and "preemption" not in parts:
         return (
             f"No verdict on {name}: it paused jobs {pauses:,} times, which costs nothing here since the log does not "
-            "say what a pause costs (--physics measured,preemption draws it)."
+            "say what a pause costs (--physics measured,preemption samples it)."
         )
     found = effect(policy, own)
     what = f"{_percent(abs(found.change))} {'lower' if found.change < 0 else 'higher'}"
@@ -295,9 +295,9 @@ def sentence(
 def too_far(names: str, calibration: Calibration) -> str:
     """Return the sentence, without full stop, that policies get no verdict since the simulator's error is too large."""
     return (
-        f"No verdict on {names}: the simulator's own error on this log is {_percent(calibration.error)}, of at most "
-        f"{_percent(MAX_ERROR)}, so the log's cluster or scheduler differs from the simulated one (check --cluster and "
-        "--discipline, and whether jobs are missing from the log)"
+        f"No verdict on {names}: the simulator's own error on this log is {_percent(calibration.error)}, above the "
+        f"limit of {_percent(MAX_ERROR)}, so the log's cluster or scheduler differs from the simulated one (check "
+        "--cluster and --discipline, and whether jobs are missing from the log)"
     )
 
 

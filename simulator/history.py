@@ -26,7 +26,7 @@ SIMILAR = 2.5
 the iteration times of nearly all pairs of its jobs are within this ratio."""
 MAX_BATCH = 64  # jobs; the next job begins another batch, which bounds the time of an estimate
 MIN_UTILIZATION = 1e-3
-MIN_S, MIN_GIB = 1e-3, 1e-2
+MIN_S, MIN_GIB = 1e-3, 1e-2  # lower bounds of features before their logarithm
 CHUNK_ROWS = 1024  # jobs whose distances to all cells are in memory at once
 
 Cell = tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Tenants of an episode: who submitted each job, the GPUs guaranteed to each, and what they may borrow."""
+"""Tenants of an episode: owners of jobs, with guaranteed GPUs, who may borrow GPUs of one another."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -74,7 +74,10 @@ def looks_like(head: Head) -> bool:
 
 
 def read(file: File, options: Options) -> pd.DataFrame:
-    """Read the jobs that ran, or with `options.unfinished` all jobs; notes count those left out, merged or rounded."""
+    """Read the jobs that ran, with `options.unfinished` also those that run or wait.
+
+    Notes count the jobs that are left out, merged or rounded.
+    """
     clock = Clock(options.time_zone)
     headings = _delimited.header_of(file, "|")
     job_id = "JobID" if "JobID" in headings else "JobIDRaw"
@@ -209,7 +212,7 @@ def _set_times(log: Log) -> None:
         later &= eligible <= start_s
         log.count(
             later,
-            "jobs that became eligible after their submission (dependencies, begin times), arriving then",
+            "jobs that became eligible after their submission (dependencies, begin times), and arrive then",
         )
         submit = type(submit)(np.where(later, eligible, submit.early), np.where(later, eligible, submit.late))
     running = among(log["state"], RUNNING)
@@ -354,7 +357,10 @@ def _heterogeneous(log: Log) -> Mask:
 
 
 def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:
-    """Merge the rows of an id: components of a gang that runs at once, or attempts one after another."""
+    """Merge the rows of an id: components of a gang that runs at once, or attempts one after another.
+
+    among: rows that may be merged. how: "gang" or "attempts".
+    """
     frame = pd.DataFrame({"id": ids, "among": among, "row": np.arange(len(log))})
     frame["start"] = np.nan_to_num(log["logged_start_s"], nan=np.inf)  # the last attempt may be pending
     several = frame["among"] & frame.duplicated(["id", "among"], keep=False)

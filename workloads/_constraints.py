@@ -142,7 +142,7 @@ def refuse_circles(table: pd.DataFrame, waits_for: np.ndarray, where: str) -> No
     if circle := circle_in(waits_for):
         ids = table["job_id"].astype(str)
         named = " -> ".join(ids[row] for row in (*circle, circle[0]))
-        raise ValueError(f"{where}: jobs depend on one another in a circle, {named}: {WAYS_OUT}")
+        raise ValueError(f"{where}: jobs depend on one another in a circle ({named}): {WAYS_OUT}")
 
 
 def not_simulated(table: pd.DataFrame, scenario: Scenario) -> list[str]:

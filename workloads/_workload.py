@@ -1,4 +1,4 @@
-"""Workloads: a job table made ready for a cluster, with missing columns filled in and infeasible jobs refused.
+"""Workloads: job tables prepared for a cluster, with missing columns filled in, and infeasible jobs refused or dropped.
 
 A table passes through `load` (trace) -> `filled` (missing columns) -> `prepare` (jobs that fit, arrivals, shift) ->
 `Workload.episode`. The simulator and pandas are imported inside functions: the commands' --help imports this module.
@@ -407,7 +407,7 @@ def prepare(
     """Return a filled job table as a workload.
 
     Jobs that the empty cluster, or the quota of their tenant, could never hold are dropped where the scenario says so;
-    else ValueError lists them.
+    otherwise they are named by a ValueError.
     quotas: GPUs guaranteed to each tenant; by default as the scenario says.
     """
     traces.refuse_while_asking("a workload")

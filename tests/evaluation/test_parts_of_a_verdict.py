@@ -179,7 +179,7 @@ def said(
         (
             0.7,
             0.26,
-            "No verdict on mine: the simulator's own error on this log is 26 %, of at most 25 %, so the log's cluster",
+            "No verdict on mine: the simulator's own error on this log is 26 %, above the limit of 25 %, so",
         ),
         (
             0.75,

@@ -92,7 +92,7 @@ def test_claims_that_no_job_uses_end_no_candidate(tmp_path: Path, capsys: pytest
     text = last_line(
         file, tmp_path, capsys, "--quotas", "a=4,b=4", "--borrowing", "idle", "--policy", "fifo", "sjf"
     )
-    assert text.startswith("of fifo_strict, easy, fifo, fifo is nearest to the log.")
+    assert text.startswith("fifo is nearest to the log, among fifo_strict, easy, fifo.")
 
 
 def test_quotas_that_the_log_did_not_have_get_no_verdict(
@@ -113,7 +113,7 @@ def test_a_candidate_under_which_jobs_never_end_is_left_out(
 ) -> None:
     monkeypatch.setattr(verdict, "CANDIDATES", ("fifo", f"{__name__}:never"))
     text = last_line(logged(tmp_path, "fifo"), tmp_path, capsys, "--policy", "fifo", "sjf")
-    assert text.startswith("of fifo, fifo is nearest to the log.")
+    assert text.startswith("fifo is nearest to the log, among fifo.")
 
 
 def test_an_effect_below_the_error_is_refused(tmp_path: Path) -> None:
