@@ -171,6 +171,13 @@ def test_wide_jobs_are_dropped_only_if_asked(tmp_path: Path) -> None:
     assert "jobs wider than the quota of their tenant dropped: 3" in work.table.attrs["notes"]
 
 
+def test_where_all_jobs_are_wider_than_their_quotas_these_are_to_be_raised(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"none of the 4 jobs is left \(raise the quotas, or let tenants borrow"
+    ):
+        made(tmp_path, quotas="one=3,two=3,three=0", drop_too_large=True)
+
+
 def test_windows_of_a_generator_have_tenants() -> None:
     scenario = Scenario(jobs=30, quotas="proportional", borrowing="idle", all_windows=True, physics="none")
     work = windows(scenario, "train", 1)[0]
