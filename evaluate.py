@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
 
 EXAMPLES = """Examples:
-  python evaluate.py --policy xion                 next to fifo, srtf ...
+  python evaluate.py --policy xion                 compared with fifo
   python evaluate.py --policy all --workload quick      all policies
   python evaluate.py --policy mylab.mine:policy         your own policy
   python evaluate.py --policy srtf --full-trace --trace-file jobs.csv
@@ -60,7 +60,7 @@ class Evaluation:
     """Policies: a module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the pretrained agent for the
     workload, or the general one), plain (the pretrained agent that starts and pauses jobs), the folder of an
     agent, module:attribute, or lookahead:NAME for look-ahead based on NAME. Several are compared with the first; a
-    single one is compared with fifo, next to fifo_strict, easy, sjf, srtf and las. Tables of windows
+    single one is compared with fifo, and fifo_strict, easy, sjf, srtf and las are shown too. Tables of windows
     also have two floors, weak baselines that choose a random or the first legal action."""
     floors: bool = True
     """Add the floors random_legal and first_legal, two weak baselines."""

@@ -104,7 +104,7 @@ def make(policy: "Policy | type") -> "Policy":
     except Exception as error:
         raise ValueError(
             f"an object as a policy is copied for each episode, and this {type(policy).__name__} cannot be copied "
-            f"({error}): name its class, or functools.partial(its class, settings)"
+            f"({error}): pass its class, or functools.partial(its class, settings)"
         ) from error
 
 

@@ -450,7 +450,9 @@ def work(args: Sequence[str]) -> None:
     chosen = parser().parse_args(args)
     snapshot, now, policy = decide.prepared(chosen)
     if not len(now.queued):
-        raise ValueError(f"{chosen.file}: expected at least one queued job to forecast")
+        raise ValueError(
+            f"{chosen.file} has no queued job to forecast: expected at least one (of a log choose another --at)"
+        )
     with command.progress("forecasting", chosen.futures) as done:
         found = forecast(
             now, policy, futures=chosen.futures, arrivals=not chosen.no_arrivals, seed=chosen.seed, done=done

@@ -77,7 +77,7 @@ def snapshot(
         table, found, now_s = _squeue.read(file)
         if at is not None:
             raise TraceError(
-                file, None, None, "--at for squeue --json", "no --at, since that has a single time"
+                file, None, None, "--at for squeue --json", "no --at, since this file has a single time"
             )
     else:
         table = _readers.read(name, file, Options(columns, time_zone, unfinished=True))

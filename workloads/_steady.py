@@ -133,7 +133,7 @@ def with_the_load(
     if starts_s and not any(enough):
         raise ValueError(
             f"steady_load {scenario.steady_load:g}: no steady window of {scenario.trace_file} has that load on "
-            f"{scenario.cluster_name}, the busiest has {max(offered):.3g} (choose a lower load or a smaller cluster)"
+            f"{scenario.cluster_name}: the busiest has {max(offered):.3g} (choose a lower load or a smaller cluster)"
         )
     if all(enough):
         return table, starts_s

@@ -313,7 +313,7 @@ def test_a_start_in_an_hour_shown_twice_is_read_by_the_run_time(tmp_path: Path) 
     )
     table = slurm(tmp_path, job, time_zone="Europe/Berlin")
     assert table[["logged_start_s", "duration_s"]].to_numpy().tolist() == [[7800, 3600]]
-    assert noted(table, "read as the second by the run time") == 1
+    assert noted(table, "placed in the second one by the run time") == 1
     first = slurm(tmp_path, job.replace("|3600|", "|7200|"), time_zone="Europe/Berlin")
     assert first[["logged_start_s", "duration_s"]].to_numpy().tolist() == [[4200, 7200]]
 

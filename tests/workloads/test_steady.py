@@ -259,7 +259,7 @@ def test_a_whole_log_has_its_steady_windows_one_after_another(of_log: Scenario) 
 
 def test_a_log_with_too_little_work_is_refused(of_log: Scenario) -> None:
     with pytest.raises(
-        ValueError, match=r"no steady window of .* has that load on 1x4, the busiest has [0-9.]+ "
+        ValueError, match=r"no steady window of .* has that load on 1x4: the busiest has [0-9.]+ "
     ):
         windows(replace(of_log, steady_load=9.0), "train", 1)
 
