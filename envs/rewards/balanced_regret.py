@@ -10,4 +10,5 @@ import numpy as np
 
 def reward(regret: np.ndarray, slowdown_regret: np.ndarray) -> np.ndarray:
     """Return minus the job-seconds that the step adds to the least costs."""
-    return 0.0 - (regret + slowdown_regret)
+    rewards: np.ndarray = 0.0 - (regret + slowdown_regret)
+    return rewards
