@@ -42,7 +42,7 @@ LOAD_SPACE = Box(LOWEST, HIGHEST, (len(LOAD),), np.float32)
 CRITIC_SPACE = Box(LOWEST, HIGHEST, (len(CRITIC),), np.float32)
 
 
-def named_reward(name: str) -> Callable[..., Any]:
+def named_reward(name: Any) -> Callable[..., Any]:
     """Return the reward of a module of `envs/rewards`, or a function named `package.module:function`.
 
     ValueError for an unknown name.
