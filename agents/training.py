@@ -19,8 +19,8 @@ OWN_CLUSTER = "own"
 PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
 """Days of a practice window, with a shorter warm-up and end than the standard ones."""
 PRACTICE_JOBS = 4_096
-"""Least number of jobs for which records of practice windows have room: a quarter of the memory of standard ones, and
-the size of records of `quick`, for which the simulator is compiled anyway."""
+"""Minimum capacity of the records of practice windows, in jobs: a quarter of the memory of standard ones, and the size of
+records of `quick`, for which the simulator is compiled anyway."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
 SRTF = "srtf"  # value of `--action plain` that begins with imitation
 IMITATION_STEPS = 24_576
@@ -72,7 +72,7 @@ class Training(ABC):
     learning_seed: int | None = choice(None, least=0)
     """Seed of initial weights, sampled actions and batches; default: the scenario's seed."""
     hidden: int = choice(16, least=1)
-    """Width of the actor's hidden layers."""
+    """Width of the hidden layers."""
     learning_rate: float = choice(5e-4, above=0)
     """Initial learning rate of Adam; it decays linearly to 0."""
     num_envs: int = choice(64, least=1)
@@ -88,7 +88,7 @@ class Training(ABC):
     clip_range: float = choice(0.3, above=0)
     """Clip range of PPO."""
     target_kl: float | None = choice(None, above=0)
-    """KL divergence at which an update stops early; default: no limit."""
+    """KL divergence at which an update stops early; None: no limit."""
     ent_coef: float = choice(0.0, least=0)
     """Entropy coefficient of the loss."""
 
@@ -142,8 +142,8 @@ class SteerTraining(Training):
     exploration: float = choice(0.07, above=0)
     """Initial standard deviation of the action noise per hidden unit; gSDE keeps the noise fixed during a rollout."""
     search: float = choice(0.75, least=0, most=1)
-    """Share of the steps before PPO, in which CMA-ES searches for constant weights, or the network is distilled; PPO
-    starts from the best validated constants. 0: PPO only. Unused with --algorithm search, and with the folder of an
+    """Share of all steps that precede PPO: in them CMA-ES searches for constant weights, or the network is distilled;
+    PPO starts from the best validated constants. 0: PPO only. Unused with --algorithm search, and with the folder of an
     agent as --init-from."""
     sigma: float = choice(0.5, above=0)
     """Initial standard deviation of CMA-ES, in units of the weights' scales."""
@@ -262,7 +262,7 @@ class PlainTraining(Training):
 
     @property
     def steps_of_actor(self) -> int:
-        """Steps of PPO from which the actor learns too: all but the first rollouts, and none if it is negative."""
+        """Steps of PPO from which the actor learns too: all but those of the first rollouts; none where negative."""
         return self.total_timesteps - self.first_phase - self.critic_first * self.rollout * self.num_envs
 
     def practice(self, scenario: Scenario) -> Scenario:
