@@ -19,8 +19,8 @@ OWN_CLUSTER = "own"
 PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
 """Days of a practice window, with a shorter warm-up and end than the standard ones."""
 PRACTICE_JOBS = 4_096
-"""Minimum capacity of the records of practice windows, in jobs: a quarter of the memory of standard ones, and the size of
-records of `quick`, for which the simulator is compiled anyway."""
+"""Minimum capacity of the records of practice windows, in jobs: a quarter of the memory of standard ones, and the size
+of records of `quick`, for which the simulator is compiled anyway."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
 SRTF = "srtf"  # value of `--action plain` that begins with imitation
 IMITATION_STEPS = 24_576
