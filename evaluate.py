@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
 
 EXAMPLES = """Examples:
-  python evaluate.py --policy xion                 compared with fifo
+  python evaluate.py --policy xion                      compared with fifo
   python evaluate.py --policy all --workload quick      all policies
   python evaluate.py --policy mylab.mine:policy         your own policy
   python evaluate.py --policy srtf --full-trace --trace-file jobs.csv
@@ -74,7 +74,7 @@ class Evaluation:
     """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy and
     --protocol."""
     scenario: Scenario = field(default_factory=partial(named, DEFAULT))
-    """Jobs, cluster and rules."""
+    """Jobs, cluster and rules. The defaults shown are those of the workload; see --workload."""
     windows: int | None = choice(None, least=1)
     """Number of test windows; default: 20, or 100 with --protocol; fewer if the trace has fewer. With --paper: number
     of trials."""

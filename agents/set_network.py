@@ -45,7 +45,7 @@ READ: tuple[int, ...] = (
 """Queue features that the network reads: those of the job, not those of victims that a rule would choose for it."""
 UNSEEN = TOTALS.index("unseen")
 SUM_SCALE = 16.0
-"""Divisor of sums over jobs: that of 16 jobs is then equal to their mean."""
+"""Divisor of sums over jobs: the sum over 16 jobs, divided by it, is their mean."""
 AGE_ERROR = 1e-4
 """Bound on the relative error of an age that is computed from its float32 feature."""
 RARE_LOGIT = -6.0
@@ -194,8 +194,8 @@ class SetNetwork(ScoringNetwork):
     def value_of_arrivals(self, flat: Tensor, elapsed_s: Tensor) -> Tensor:
         """Return the part of the values after a step that comes from jobs that arrived in it, (B,).
 
-        These jobs are shown: half of the queue slots are for the latest arrivals. flat: observations after the step,
-        (B, n). elapsed_s: simulated time of the step, s, (B,).
+        Jobs that are not shown do not count; half of the queue slots are for the latest arrivals.
+        flat: observations after the step, (B, n). elapsed_s: simulated time of the step, s, (B,).
         """
         seen = Jobs.of(flat, self.slots)
         queued, running, _ = self.critic(seen)
@@ -233,7 +233,10 @@ class SamplingAgent(DrawingAgent):
         return drawn
 
     def reason(self, view: View, action: Action) -> Reason | None:
-        """Return the probability with which a start or pause was drawn, and those of other jobs; None for a wait."""
+        """Return the probability with which a start or pause was drawn, and those of other jobs.
+
+        None for another action, and for a job that was not drawn.
+        """
         if not isinstance(action, Start | Preempt):
             return None
         jobs = np.concatenate([self._slots.queue, self._slots.running])

@@ -72,7 +72,7 @@ class Training(ABC):
     learning_seed: int | None = choice(None, least=0)
     """Seed of initial weights, sampled actions and batches; default: the scenario's seed."""
     hidden: int = choice(16, least=1)
-    """Width of the hidden layers."""
+    """Width of the hidden layers of the actor; with moves and plain, of the critic too."""
     learning_rate: float = choice(5e-4, above=0)
     """Initial learning rate of Adam; it decays linearly to 0."""
     num_envs: int = choice(64, least=1)
@@ -142,9 +142,9 @@ class SteerTraining(Training):
     exploration: float = choice(0.07, above=0)
     """Initial standard deviation of the action noise per hidden unit; gSDE keeps the noise fixed during a rollout."""
     search: float = choice(0.75, least=0, most=1)
-    """Share of all steps that precede PPO: in them CMA-ES searches for constant weights, or the network is distilled;
-    PPO starts from the best validated constants. 0: PPO only. Unused with --algorithm search, and with the folder of an
-    agent as --init-from."""
+    """Share of all steps that precede PPO. In them CMA-ES searches for constant weights, and PPO starts from the best
+    validated ones; with distillation, the network is distilled instead. 0: PPO only. Unused with --algorithm search,
+    and with the folder of an agent as --init-from."""
     sigma: float = choice(0.5, above=0)
     """Initial standard deviation of CMA-ES, in units of the weights' scales."""
 

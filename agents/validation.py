@@ -36,13 +36,13 @@ class Score(NamedTuple):
     """The result of an agent on the validation windows."""
 
     metrics: dict[str, float]
-    """Means over windows of some metrics of `evaluation.metrics.summarise`, and the metrics of the action kind."""
+    """Means over windows: `SHOWN`, of `evaluation.metrics.summarise`, and the metrics of the action kind."""
     against: dict[str, Comparison]
     """Comparison of mean JCT with each other policy, paired by window; the reference policy is among them."""
     by_workload: dict[str, float]
     """Mean JCT relative to the reference policy, by workload and shift; empty for a single workload."""
     mean_jct_s: tuple[float, ...] = ()
-    """Mean JCT of each window; empty where jobs never end."""
+    """Mean JCT of each window, s; empty where jobs never end."""
 
     @property
     def ratio(self) -> float:
@@ -50,7 +50,10 @@ class Score(NamedTuple):
         return self.against[START].ratio
 
     def is_worse_than(self, mean_jct_s: Sequence[float]) -> bool:
-        """Return whether mean JCT is longer than another agent's on the same windows, by the 95 % interval."""
+        """Return whether mean JCT is longer than another agent's on the same windows, by the 95 % interval.
+
+        A single window has no interval: whether it is longer at all. mean_jct_s: the other agent's, by window.
+        """
         if not self.mean_jct_s:
             return True
         own, other = (

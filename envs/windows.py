@@ -59,7 +59,7 @@ class PreparedWindow:
     """
 
     def __init__(self, workload: Workload, reference: Ranking | Rule = DEFAULT) -> None:
-        """Store both; nothing is simulated before it is needed."""
+        """Store the window and the reference; nothing is simulated before it is needed."""
         self.workload, self.reference = workload, reference
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "PreparedWindow":

@@ -112,8 +112,12 @@ def other_base(asked: Mapping[str, Any]) -> str:
         return f"--trace {trace} sets the jobs only; --workload {trace} also sets its cluster and windows"
     if "trace_file" in asked or trace not in (None, DEFAULT) or base(asked).steady_load is not None:
         return ""
-    flags = ", ".join(flag(name) for name in OF_JOBS if asked.get(name))
-    return f"{flags} does not apply to the steady windows of {DEFAULT}; other defaults are those of philly_backlog"
+    flags = [flag(name) for name in OF_JOBS if asked.get(name)] or [f"{flag('steady_load')} None"]
+    verb = "does" if len(flags) == 1 else "do"
+    return (
+        f"{', '.join(flags)} {verb} not apply to the steady windows of {DEFAULT}; other defaults are those of "
+        "philly_backlog"
+    )
 
 
 def value_of(args: Sequence[str], name: str) -> str | None:
@@ -126,10 +130,17 @@ def value_of(args: Sequence[str], name: str) -> str | None:
     return None
 
 
-def written(args: Sequence[str]) -> dict[str, str]:
-    """Return the flags of arguments with their texts, by field, before they are parsed; without the --no- forms."""
+def written(args: Sequence[str]) -> dict[str, str | None]:
+    """Return the flags of arguments with their texts, by field, before they are parsed; without the --no- forms.
+
+    The text `None` is returned as None.
+    """
     names_of = (arg.partition("=")[0] for arg in args if arg.startswith("--") and not arg.startswith("--no-"))
-    return {name.removeprefix("--").replace("-", "_"): value_of(args, name[2:]) or name for name in names_of}
+    texts_of = {name: value_of(args, name[2:]) or name for name in names_of}
+    return {
+        name.removeprefix("--").replace("-", "_"): None if text == "None" else text
+        for name, text in texts_of.items()
+    }
 
 
 def before_flags(kind: type[C], args: Sequence[str], presets: Mapping[str, Preset]) -> C:

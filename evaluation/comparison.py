@@ -2,7 +2,7 @@
 
 Comparisons of trained agents follow rliable (Agarwal et al., NeurIPS 2021, arXiv 2108.13264): interquartile means and
 performance profiles in addition to means, with bootstrap intervals. Agents, one per training seed, and windows are
-resampled.
+resampled. The argument `seed` is the seed of the resampling.
 """
 
 import math

@@ -83,7 +83,10 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("file", help="log in a format that evaluate.py --trace-file reads")
     add_format(found)
     found.add_argument(
-        "--plot", nargs="?", const="log.png", help="also write a figure to this file; default: log.png"
+        "--plot",
+        nargs="?",
+        const="log.png",
+        help="also write a figure: to this file, or to log.png without a name",
     )
     return found
 

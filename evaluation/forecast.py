@@ -451,7 +451,7 @@ def work(args: Sequence[str]) -> None:
     snapshot, now, policy = decide.prepared(chosen)
     if not len(now.queued):
         raise ValueError(
-            f"{chosen.file} has no queued job to forecast: expected at least one (of a log choose another --at)"
+            f"{chosen.file} has no queued job to forecast: expected at least one (for a log, choose another --at)"
         )
     with command.progress("forecasting", chosen.futures) as done:
         found = forecast(

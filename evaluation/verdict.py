@@ -32,7 +32,8 @@ CANDIDATES = ("fifo_strict", "easy", "fifo")
 NEED_NO_ESTIMATES = ("fifo", "fifo_strict")
 DAY = 86_400.0
 MIN_BLOCKS = 10
-"""Minimum number of blocks of time to resample: days, or shorter blocks in a log of fewer days."""
+"""Minimum number of blocks of time into which a log is divided: days, or shorter blocks in a log of fewer days. Only
+blocks with submissions are resampled."""
 MIN_JOBS = 50
 MAX_ERROR = 0.25
 """Largest error of the simulator with which a verdict is given: our choice."""
@@ -248,7 +249,10 @@ def lines(
     else:
         about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
     if not judged:
-        about.append(f"No verdict: {found.name} is the candidate nearest to the log's own scheduler.")
+        about.append(
+            f"No verdict: {found.name}, the candidate nearest to the log's own scheduler, stands in for it (name "
+            "another policy with --policy)."
+        )
     return about, logged
 
 

@@ -22,8 +22,8 @@ from gpu_cluster_gym.simulator.kernel.union.estimates import (
 )
 
 SIMILAR = 2.5
-"""Largest ratio of iteration times in a batch. Batch sizes of a model deviate by a quarter (`traces._fill`), so that
-the iteration times of nearly all pairs of its jobs are within this ratio."""
+"""Largest ratio of the iteration times of consecutive jobs of a batch. Batch sizes of a model deviate by a quarter
+(`traces._fill`), so that the iteration times of nearly all pairs of its jobs are within this ratio."""
 MAX_BATCH = 64  # jobs; the next job begins another batch, which bounds the time of an estimate
 MIN_UTILIZATION = 1e-3
 MIN_S, MIN_GIB = 1e-3, 1e-2  # lower bounds of features before their logarithm
@@ -36,7 +36,7 @@ Cell = tuple[float, ...]
 class History:
     """Parameters fitted to training windows.
 
-    good_error, bad_error: std. dev. of the log estimates of predictable and of other jobs.
+    good_error, bad_error: std. dev. of the errors of the log estimates of predictable and of other jobs.
     within, between: std. dev. of log run times in a batch, and of their means over a batch.
     level: (NUM_GPU_CLASSES,), mean log run time (s) by class of GPUs (0, 1, 2-3, 4-7 ...).
     alike, spread: std. dev. of log core needs in a batch, and in a cell.

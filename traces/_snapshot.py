@@ -128,7 +128,11 @@ def cut(table: pd.DataFrame, now_s: float, file: File = "job table") -> Snapshot
         present = present[present["num_gpus"] > 0]
     if present.empty:
         raise TraceError(
-            file, None, None, "no running or queued job", "at least one (choose a time with jobs: --at TIME)"
+            file,
+            None,
+            None,
+            "no running or queued job on GPUs",
+            "at least one (in a log, choose a time with such jobs: --at TIME)",
         )
     hidden = np.where(start_s[present.index] <= now_s, start_s[present.index], np.nan)
     present = present.assign(logged_start_s=hidden, duration_s=np.nan).reset_index(drop=True)

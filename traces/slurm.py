@@ -74,9 +74,10 @@ def looks_like(head: Head) -> bool:
 
 
 def read(file: File, options: Options) -> pd.DataFrame:
-    """Read the jobs that ran, with `options.unfinished` also those that run or wait.
+    """Read the jobs that started, with `options.unfinished` also those that wait.
 
-    Notes count the jobs that are left out, merged or rounded.
+    A job that still runs has its run time until then, with `options.unfinished` none (NaN). Notes count the jobs that
+    are left out, merged or rounded.
     """
     clock = Clock(options.time_zone)
     headings = _delimited.header_of(file, "|")

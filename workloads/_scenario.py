@@ -221,8 +221,8 @@ class Rules:
     steady_load: float | None = choice(None, above=0)
     """Offered load of steady windows: sum over jobs of GPUs x min(duration, length of the window), divided by the GPUs
     of the cluster x length. A steady window is a stretch of days that begins with running and queued jobs; only jobs
-    submitted in its middle are scored. Jobs are thinned to this load. Without it: windows of `jobs` jobs that start
-    from an empty cluster."""
+    submitted in its middle are scored. Jobs are thinned to this load. None: windows of `jobs` jobs that start from an
+    empty cluster."""
     warm_days: float = choice(7.0, above=0)
     """Days before the counted jobs of a steady window, simulated under FIFO for every policy."""
     counted_days: float = choice(3.0, above=0)

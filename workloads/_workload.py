@@ -182,9 +182,10 @@ class Workload:
         return physics_of(self.cluster, self.scenario)
 
     def results(self, episode: Episode) -> pd.DataFrame:
-        """Return the results table of a finished episode; ValueError if jobs are unfinished.
+        """Return the results table of a finished episode, of the jobs that count.
 
-        RuntimeError if the jobs, the machines or the rules changed during the episode, or if a job finished too early.
+        ValueError if any of these is unfinished. RuntimeError if the jobs, the machines or the rules changed during the
+        episode, or if a job finished too early.
         """
         from gpu_cluster_gym.simulator import results
 

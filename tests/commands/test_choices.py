@@ -328,6 +328,10 @@ def test_flags_and_files_about_windows_of_jobs_override_the_backlog(
     assert capsys.readouterr().err == ""
     assert read("--jobs", 60).scenario == Scenario(jobs=60)
     assert "--jobs does not apply to the steady windows of philly" in capsys.readouterr().err
+    assert read("--jobs", 60, "--all-windows").scenario == Scenario(jobs=60, all_windows=True)
+    assert "--jobs, --all-windows do not apply to the steady windows of philly" in capsys.readouterr().err
+    assert read("--steady-load", "None").scenario == Scenario()
+    assert "--steady-load None does not apply to the steady windows of philly" in capsys.readouterr().err
     assert read("--trace-file", "a.csv").scenario == Scenario(trace_file="a.csv")
     assert capsys.readouterr().err == ""
     file = tmp_path / "mine.json"

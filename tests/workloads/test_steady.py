@@ -348,7 +348,7 @@ def test_other_jobs_and_windows_of_a_number_of_jobs_override_the_backlog(fields:
     ("fields", "words"),
     [
         ({"jobs": 60}, "--jobs 60 does not apply to steady windows, which last 24 days: .*philly_backlog"),
-        ({"target_load": 0.8}, "--target-load does not apply to the steady windows of --workload philly"),
+        ({"target_load": 0.8}, "--target-load does not apply .*drop --target-load or --workload philly"),
         ({"full_trace": True}, "--full-trace replays .*but --workload philly sets steady windows"),
         ({"full_trace": True, "steady_load": 0.9}, "--full-trace replays .*but --steady-load sets steady"),
     ],
