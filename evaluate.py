@@ -74,7 +74,7 @@ class Evaluation:
     """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy and
     --protocol."""
     scenario: Scenario = field(default_factory=partial(named, DEFAULT))
-    """Jobs, cluster and rules. The defaults shown are those of the workload; see --workload."""
+    """Jobs, cluster and rules. --workload sets the defaults that are shown."""
     windows: int | None = choice(None, least=1)
     """Number of test windows; default: 20, or 100 with --protocol; fewer if the trace has fewer. With --paper: number
     of trials."""

@@ -58,7 +58,7 @@ class Run:
     """Scenario, training options, and the final test."""
 
     scenario: Scenario = field(default_factory=partial(named, DEFAULT))
-    """Jobs, cluster and rules. The defaults shown are those of the workload; see --workload."""
+    """Jobs, cluster and rules. --workload sets the defaults that are shown."""
     training: Training = field(default_factory=PlainTraining)
     """Training options; --action selects the kind, and with it the further options and their defaults."""
     seeds: int = choice(1, least=1)
