@@ -17,6 +17,7 @@ from gpu_cluster_gym.evaluation.command import processors, progress, working
 from gpu_cluster_gym.evaluation.run_folder import RECORDED
 from gpu_cluster_gym.evaluation.stopping import leave, with_message
 from gpu_cluster_gym.simulator.choice import changed, check, choice, flag
+from gpu_cluster_gym.traces import add_current_folder
 from gpu_cluster_gym.workloads import DEFAULT, Scenario, named, refuse_contradictions, with_physics
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.workloads import Workload
 
 EXAMPLES = """Examples:
-  python evaluate.py --policy xion                 next to fifo, srtf ...
+  python evaluate.py --policy xion                      compared with fifo
   python evaluate.py --policy all --workload quick      all policies
   python evaluate.py --policy mylab.mine:policy         your own policy
   python evaluate.py --policy srtf --full-trace --trace-file jobs.csv
@@ -59,7 +60,7 @@ class Evaluation:
     """Policies: a module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the pretrained agent for the
     workload, or the general one), plain (the pretrained agent that starts and pauses jobs), the folder of an
     agent, module:attribute, or lookahead:NAME for look-ahead based on NAME. Several are compared with the first; a
-    single one is compared with fifo, next to fifo_strict, easy, sjf, srtf and las. Tables of windows
+    single one is compared with fifo, and fifo_strict, easy, sjf, srtf and las are shown too. Tables of windows
     also have two floors, weak baselines that choose a random or the first legal action."""
     floors: bool = True
     """Add the floors random_legal and first_legal, two weak baselines."""
@@ -73,7 +74,7 @@ class Evaluation:
     """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy and
     --protocol."""
     scenario: Scenario = field(default_factory=partial(named, DEFAULT))
-    """Jobs, cluster and rules."""
+    """Jobs, cluster and rules. --workload sets the defaults that are shown."""
     windows: int | None = choice(None, least=1)
     """Number of test windows; default: 20, or 100 with --protocol; fewer if the trace has fewer. With --paper: number
     of trials."""
@@ -224,12 +225,13 @@ def print_what_if(evaluation: Evaluation) -> None:
 def audit(evaluation: Evaluation) -> None:
     """Audit the policies and print a line for each; SystemExit with code 1 at a leak."""
     from gpu_cluster_gym.agents.resolve import each_once
-    from gpu_cluster_gym.evaluation.audit import audit
+    from gpu_cluster_gym.evaluation.audit import PAIRS, audit
 
     policies = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    with working("compiling the simulator"):
-        results = audit(makers, seed=evaluation.scenario.seed, done=partial(print, flush=True))
+    total = PAIRS * (1 + len(makers))  # what a view shows is audited too
+    with progress("auditing", total, before="compiling the simulator") as moved:
+        results = audit(makers, seed=evaluation.scenario.seed, done=partial(print, flush=True), moved=moved)
     if untried := [each.name for each in results if not each.pairs]:
         raise ValueError(
             f"the audit found no pair of workloads for {', '.join(untried)}: see the reason above"
@@ -353,7 +355,7 @@ def candidates_of(evaluation: Evaluation, asked: "Mapping[str, Any]") -> "tuple[
     check_installed()
     from gpu_cluster_gym.agents.protocol import all_candidates, trained_on
 
-    baselines.add_current_folder()
+    add_current_folder()
     found = all_candidates(evaluation.protocol)
     stated = any(asked.get(name) for name in ("workload", "trace", "trace_file"))
     if stated or not (scenario := trained_on(found)):

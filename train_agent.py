@@ -22,7 +22,7 @@ from gpu_cluster_gym.agents.training import (
     usual,
 )
 from gpu_cluster_gym.evaluation import choices, command, provenance, run_folder
-from gpu_cluster_gym.evaluation.command import processors, progress
+from gpu_cluster_gym.evaluation.command import processors, progress, working
 from gpu_cluster_gym.evaluation.stopping import leave, with_message
 from gpu_cluster_gym.simulator.choice import check, choice, flag
 from gpu_cluster_gym.simulator.errors import StalledEpisodeError
@@ -58,7 +58,7 @@ class Run:
     """Scenario, training options, and the final test."""
 
     scenario: Scenario = field(default_factory=partial(named, DEFAULT))
-    """Jobs, cluster and rules."""
+    """Jobs, cluster and rules. --workload sets the defaults that are shown."""
     training: Training = field(default_factory=PlainTraining)
     """Training options; --action selects the kind, and with it the further options and their defaults."""
     seeds: int = choice(1, least=1)
@@ -182,16 +182,17 @@ def within_trace(run: Run, *, may_shrink: bool) -> Run:
             scenarios.append(replace(scenarios[-1], jobs=scenarios[-1].jobs // 2))
     chosen: tuple[Scenario, dict[Split, int]] | None = None
     why: TooFewWindowsError | None = None
-    for scenario in scenarios:
-        try:
-            found = {split: available(scenario, split, count) for split, count in counts.items()}
-        except TooFewWindowsError as error:
-            why = why or error
-            continue
-        chosen = chosen or (scenario, found)
-        if all(found[split] >= min(2, counts[split]) for split in ("validation", "test")):
-            chosen = scenario, found
-            break
+    with working("preparing the jobs; the first run compiles the simulator"):
+        for scenario in scenarios:
+            try:
+                found = {split: available(scenario, split, count) for split, count in counts.items()}
+            except TooFewWindowsError as error:
+                why = why or error
+                continue
+            chosen = chosen or (scenario, found)
+            if all(found[split] >= min(2, counts[split]) for split in ("validation", "test")):
+                chosen = scenario, found
+                break
     if not chosen:
         also = f" (nor has a part of the log windows of {scenario.jobs} jobs: export more days)"
         raise TooFewWindowsError(f"{why}{also * (len(scenarios) > 1)}") from why
@@ -227,12 +228,15 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
     from gpu_cluster_gym.agents.checkpoint import about
     from gpu_cluster_gym.agents.learn import learn, learner_of
     from gpu_cluster_gym.agents.ppo import seed_of
+    from gpu_cluster_gym.agents.resumption import finished
     from gpu_cluster_gym.agents.table import Trained, reference_of
 
     training = replace(run.training, learning_seed=seed_of(run.scenario, run.training) + number)
     own = folder / f"seed-{number}" if run.seeds > 1 else folder
     if run.seeds > 1:
         print(f"Agent {number + 1} of {run.seeds}")
+    if run.resume and finished(own):
+        print("Training had finished; its best agent is used.")
     times: list[tuple[float, Validated]] = []
 
     def note(validated: "Validated") -> None:
@@ -315,9 +319,11 @@ def score_on(
     from gpu_cluster_gym.evaluation import runner, table, table_notes
 
     folder.mkdir(exist_ok=True)
-    workloads = shared_windows(run.scenario, "test", run.test_windows)
+    with working("drawing the test windows"):
+        workloads = shared_windows(run.scenario, "test", run.test_windows)
     makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    with progress("simulating", len(makers) * len(workloads)) as moved:
+    total, before = len(makers) * len(workloads), "simulating the test windows"
+    with progress("simulating", total, before=before) as moved:
         how: dict[str, Any] = {"processes": processors(run.processes), "done": lambda name, found: moved(1)}
         results, stalled = those_that_end(makers, workloads, **how)
     bounds = runner.bounds(workloads)

@@ -93,15 +93,16 @@ class Curves(BaseCallback):
 
 
 class Ticker(BaseCallback):
-    """Report every step, for a progress bar."""
+    """Report every step, for a progress bar; at first also those before a run was resumed."""
 
     def __init__(self, report: Callable[[int], None]) -> None:
         """Take the function that is called with the number of steps."""
         super().__init__()
-        self._report = report
+        self._report, self._reported = report, 0
 
     def _on_step(self) -> bool:
-        self._report(self.training_env.num_envs)
+        self._report(self.num_timesteps - self._reported)
+        self._reported = self.num_timesteps
         return True
 
 

@@ -107,7 +107,9 @@ def load(folder: str | Path) -> Agent:
     try:
         choices = json.loads(contents[CHOICES].decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{folder / CHOICES}: expected the JSON of an agent ({error})") from None
+        raise ValueError(
+            f"{folder / CHOICES}: expected the JSON of an agent ({error}): retrain the agent"
+        ) from None
     if not isinstance(choices, dict):
         raise ValueError(f"{folder / CHOICES}: expected a JSON object with the options of an agent")
     layout = _check_layout(folder, choices.get("layout"))

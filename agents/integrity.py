@@ -48,7 +48,8 @@ def read(folder: Path) -> dict[str, bytes]:
     for line in _text(folder / SUMS).removesuffix("\n").split("\n"):
         if not (found := LINE.fullmatch(line)):
             raise ValueError(
-                f"{folder / SUMS}: expected lines of a SHA-256 and a file name, not {line!r:.100}"
+                f"{folder / SUMS}: expected lines of a SHA-256 and a file name, not {line!r:.100}: "
+                "copy the agent again"
             )
         digests.setdefault(found[2], set()).add(found[1])
     contents = {}

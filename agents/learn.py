@@ -49,7 +49,8 @@ def learn(
     out: folder of the run, for curves (TensorBoard), `validation.csv`, the last checkpoints and the best agent.
     threads: processors; results do not depend on it.
     track: additional experiment tracker.
-    stepped, validated: called with the number of steps taken, and after each validation.
+    stepped, validated: called with the number of steps taken, at first with those before the training was resumed,
+    and after each validation.
     resume: continue the training in `out`, which was of the same choices, where it ended; see `resumption`.
     Raise ValueError for a trace with fewer windows than the training needs, and for a damaged state.
     """

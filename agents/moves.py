@@ -65,7 +65,7 @@ class MovesLearner(Learner):
         """Return the untrained algorithm with its environments."""
         training = self.training
         choices = self.environment() | {"futures": training.futures, "tau_s": training.tau_s}
-        if training.algorithm == "ppo" and training.reward == "rollout_advantage":
+        if training.algorithm == "ppo":
             choices |= {"reward": training.reward}
         envs = batch(training.num_envs, self.scenario, count=training.windows, **choices)
         keywords: dict[str, Any] = self.ppo() | {

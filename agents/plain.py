@@ -18,8 +18,10 @@ from gpu_cluster_gym.agents.set_network import SamplingAgent, SetNetwork
 from gpu_cluster_gym.agents.timed_ppo import Endless, TimedBuffer, TimedPPO
 from gpu_cluster_gym.agents.training import PlainTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
+from gpu_cluster_gym.envs.batch import named_reward
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
 from gpu_cluster_gym.simulator.policy import Ranking
+from gpu_cluster_gym.workloads import Scenario
 
 
 class PlainLearner(Learner):
@@ -27,6 +29,11 @@ class PlainLearner(Learner):
 
     training: PlainTraining
     samples = True
+
+    def __init__(self, scenario: Scenario, training: PlainTraining, threads: int = 1) -> None:
+        """Prepare training, as the base class does; ValueError for a reward that cannot be loaded."""
+        super().__init__(scenario, training, threads)
+        named_reward(training.reward)  # now, since windows are drawn for half a minute before training begins
 
     @property
     def start(self) -> Ranking:
@@ -36,7 +43,7 @@ class PlainLearner(Learner):
     def model(self) -> TimedPPO:
         """Return the untrained algorithm with its environments."""
         training = self.training
-        choices = training.environment() | {"reward": "regret", "count": training.windows}
+        choices = training.environment() | {"reward": training.reward, "count": training.windows}
         envs = batch(training.num_envs, self.scenario, **choices)
         algorithm: Callable[..., TimedPPO] = TimedPPO
         if training.first_phase:

@@ -90,7 +90,7 @@ def all_candidates(names: Sequence[str]) -> list[Candidate]:
     found = [each for name in names for each in candidates(name)]
     folders = [each.folder.resolve() for each in found if each.folder]
     if len(set(names)) < len(names) or len(set(folders)) < len(folders):
-        raise ValueError("--protocol names an agent twice: name each seed once")
+        raise ValueError("--protocol names an agent twice: name each agent once")
     return found
 
 
@@ -146,8 +146,8 @@ def trained_on(found: Sequence[Candidate]) -> Scenario | None:
         )
     if missing := next((each.missing for each in found if each.missing), None):
         raise ValueError(
-            f"--protocol: the agent was trained with the file {missing}: name it with --trace-file, and with --cluster "
-            "or --run-time-predictor where it is one of these"
+            f"--protocol: the agent was trained with the file {missing}: name it with --trace-file, --cluster, "
+            "--run-time-predictor or --quotas, whichever it belongs to"
         )
     return known[0] if known else None
 

@@ -135,7 +135,7 @@ def work(args: Sequence[str]) -> None:
     parser.add_argument(
         "schedulers",
         nargs="+",
-        help="fifo, sjf, srtf, random, or the folders of agents trained with --action plain",
+        help="fifo, sjf, srtf, random (random legal actions), or the folders of agents trained with --action plain",
     )
     parser.add_argument("--workload", default=WORKLOAD, help=f"workload; default: {WORKLOAD}")
     parser.add_argument("--windows", type=int, default=16, help="number of training windows; default: 16")

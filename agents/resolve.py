@@ -132,7 +132,7 @@ def refuse_file(policy: str) -> None:
         module = file.stem if file.is_absolute() else ".".join(file.with_suffix("").parts)
         raise ValueError(f"policy {policy!r}: expected a module and its attribute, such as {module}:policy")
     raise ValueError(
-        f"policy {policy!r}: a file is no policy; write a module that loads it into an AgentPolicy, and name its "
+        f"policy {policy!r}: a file is not a policy; write a module that loads it into an AgentPolicy, and name its "
         "attribute, such as mylab.agent:policy"
     )
 

@@ -44,16 +44,16 @@ READ: tuple[int, ...] = (
 )
 """Queue features that the network reads: those of the job, not those of victims that a rule would choose for it."""
 UNSEEN = TOTALS.index("unseen")
-FEW = 16.0
-"""Unit of sums over jobs."""
-ROUNDING = 1e-4
-"""Relative error of an age that is computed back from its feature, with a margin."""
-RARE, NEAR_ZERO = -6.0, 0.01
-"""Initial logit of a pause, and of a claim beside a start that fits: of the 32 running jobs shown, about one is paused
-in ten decisions. Standard deviation of the initial weights of the last layers, so that all starts that fit are about
-equally likely before training."""
-
-
+SUM_SCALE = 16.0
+"""Divisor of sums over jobs: the sum over 16 jobs, divided by it, is their mean."""
+AGE_ERROR = 1e-4
+"""Bound on the relative error of an age that is computed from its float32 feature."""
+RARE_LOGIT = -6.0
+"""Initial logit of a pause, and of the start of a job that does not fit, relative to other actions: where an untrained
+agent may wait or pause one of 48 running jobs, it pauses one in about ten decisions."""
+INITIAL_STD = 0.01
+"""Standard deviation of the initial weights of the last layers: small, so that all starts that fit are about equally
+likely before training."""
 DRAWN = (
     "Starts of queued jobs, pauses of running ones and waiting are drawn by the probabilities of the network."
 )
@@ -61,14 +61,17 @@ PERCENT = "probability, %"
 
 
 class Jobs(NamedTuple):
-    """A batch of observations of `envs.observations.sets` without the empty slots."""
+    """A batch of B observations of `envs.observations.sets` without the empty slots.
+
+    Each has K queue slots and R running slots; J slots of the batch have a queued job, and I have a running one.
+    """
 
     queued: Tensor
     """(J, len(READ)), features of all queued jobs of the batch."""
     running: Tensor
     """(I, NUM_RUNNING), features of all running jobs of the batch."""
     totals: Tensor
-    """(B, len(TOTALS))"""
+    """(B, len(TOTALS)), totals of the cluster."""
     queue_at: tuple[Tensor, Tensor]
     """Observation and slot of each queued job, int64 (J,) each."""
     running_at: tuple[Tensor, Tensor]
@@ -78,7 +81,7 @@ class Jobs(NamedTuple):
 
     @classmethod
     def of(cls, flat: Tensor, slots: int) -> "Jobs":
-        """Split a (B, n) batch with `slots` queue slots."""
+        """Split a batch of flat observations, (B, n), with `slots` queue slots each."""
         sizes = (slots * len(QUEUE_FEATURES), len(TOTALS), slots + 1)
         queue, totals, starts, running = flat.split((*sizes, flat.shape[1] - sum(sizes)), dim=1)
         queue, running = queue.unflatten(1, (slots, -1)), running.unflatten(1, (-1, NUM_RUNNING))
@@ -89,7 +92,10 @@ class Jobs(NamedTuple):
         return cls(jobs, running_jobs, totals, (row, slot), (row_running, slot_running), legal)
 
     def sums(self, queued: Tensor, running: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sums over the queued and over the running jobs of each observation, (B, H) each."""
+        """Return the sums over the queued and over the running jobs of each observation, (B, ...) each.
+
+        queued, running: values by job, (J, ...) and (I, ...).
+        """
         size = (len(self.totals), *queued.shape[1:])
         return (
             queued.new_zeros(size).index_add(0, self.queue_at[0], queued),
@@ -105,7 +111,7 @@ class Jobs(NamedTuple):
 
 
 class SetScorer(nn.Module):
-    """A number for each queued job, each running job, and the whole: from the job and a context of all jobs."""
+    """Scores of each queued job, of each running job and of the whole observation, given a context of all jobs."""
 
     def __init__(self, hidden: int) -> None:
         """Make the layers. hidden: their width."""
@@ -125,16 +131,16 @@ class SetScorer(nn.Module):
         self.score_whole = nn.Linear(hidden, 1)
         self.claim = nn.Parameter(torch.zeros(1))  # added to the score of a job that fits nowhere
         for layer in (self.score_queued, self.score_running, self.score_whole):
-            nn.init.normal_(layer.weight, std=NEAR_ZERO)
+            nn.init.normal_(layer.weight, std=INITIAL_STD)
             nn.init.zeros_(layer.bias)
 
     def forward(self, seen: Jobs) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the scores of queued jobs (J,), of running jobs (I,), and of the whole (B,)."""
+        """Return the scores of queued jobs (J,), of running jobs (I,), and of observations (B,)."""
         queued, running = self.queued(seen.queued), self.running(seen.running)
         sums = seen.sums(queued, running)
         means = [each / count.unsqueeze(1) for each, count in zip(sums, seen.counts, strict=True)]
         pooled = torch.cat(
-            [sums[0] / FEW, means[0], sums[1] / FEW, means[1], relu(self.totals(seen.totals))], 1
+            [sums[0] / SUM_SCALE, means[0], sums[1] / SUM_SCALE, means[1], relu(self.totals(seen.totals))], 1
         )
         context = relu(self.context(pooled))
         of_queued = relu(self.of_queued(queued) + self.to_queued(context)[seen.queue_at[0]])
@@ -147,17 +153,17 @@ class SetScorer(nn.Module):
 class SetNetwork(ScoringNetwork):
     """Actor and critic, without shared layers.
 
-    The value is a sum over the jobs, since the cost that it predicts is: each job adds to it for as long as it is
-    present. Queued jobs that are not shown count like the mean of those shown.
+    The value is the score of the observation plus a sum over the jobs, since the cost that it predicts grows with each
+    job for as long as the job is present. Queued jobs that are not shown count like the mean of those shown.
     """
 
     def __init__(self, slots: int, *, hidden: int = 32) -> None:
-        """Make the layers, with random weights. slots: K. hidden: width of the layers."""
+        """Make the layers, with random weights. slots: number of queue slots, K. hidden: width of the layers."""
         super().__init__()
         self.slots = slots
         self.actor, self.critic = SetScorer(hidden), SetScorer(hidden)
-        nn.init.constant_(self.actor.score_running.bias, RARE)
-        nn.init.constant_(self.actor.claim, RARE)
+        nn.init.constant_(self.actor.score_running.bias, RARE_LOGIT)
+        nn.init.constant_(self.actor.claim, RARE_LOGIT)
 
     def observing(self, slots: int) -> "SetNetwork":
         """Return the network for observations with another number of queue slots; it shares the weights."""
@@ -188,34 +194,35 @@ class SetNetwork(ScoringNetwork):
     def value_of_arrivals(self, flat: Tensor, elapsed_s: Tensor) -> Tensor:
         """Return the part of the values after a step that comes from jobs that arrived in it, (B,).
 
-        The last jobs to arrive are always shown, half as many as there are slots. flat: observations after the step
-        (B, n). elapsed_s: time since those before it, s (B,).
+        Jobs that are not shown do not count; half of the queue slots are for the latest arrivals.
+        flat: observations after the step, (B, n). elapsed_s: simulated time of the step, s, (B,).
         """
         seen = Jobs.of(flat, self.slots)
         queued, running, _ = self.critic(seen)
         column = READ.index(AGE), READ.index(ATTAINED)
         age_s = 60.0 * torch.expm1(4.0 * seen.queued[:, column[0]])
-        arrived = (age_s < (1.0 - ROUNDING) * elapsed_s[seen.queue_at[0]]) & (seen.queued[:, column[1]] == 0)
+        arrived = (age_s < (1.0 - AGE_ERROR) * elapsed_s[seen.queue_at[0]]) & (seen.queued[:, column[1]] == 0)
         return seen.sums(queued * arrived, running)[0]
 
 
 def unseen(seen: Jobs) -> Tensor:
-    """Return the number of queued jobs that are not shown, (B,)."""
+    """Return the number of queued jobs of each observation that are not shown, (B,)."""
     return torch.expm1(6.0 * seen.totals[:, UNSEEN])
 
 
 class SamplingAgent(DrawingAgent):
     """An agent that samples its actions, as in training, by random numbers that depend on a window's first job alone.
 
-    The most likely action is another policy than the one that was trained: many pauses share the probability that
-    waiting has alone, so that greedy play hardly pauses.
+    Taking the most likely action would be a different policy from the trained one, and would hardly ever pause: the
+    probability of a pause is divided among many jobs, and each share is usually below the probability of waiting.
     """
 
     def __init__(self, network: SetNetwork, acting: Mapping[str, Any]) -> None:
-        """Take the network, and the keywords of the environment for observations and actions."""
+        """Store the network. acting: keywords of the environment that define observations and actions."""
         super().__init__(self._choose, **acting)
         self._network = network.observing(acting["queue_slots"])
-        self._shares: dict[int, np.ndarray] = {}  # by number of the action, at its last draw
+        # Probabilities of all actions at the last draw of each action, by its number.
+        self._shares: dict[int, np.ndarray] = {}
 
     @torch.no_grad()
     def _choose(self, seen: np.ndarray, legal: np.ndarray) -> int:
@@ -226,7 +233,10 @@ class SamplingAgent(DrawingAgent):
         return drawn
 
     def reason(self, view: View, action: Action) -> Reason | None:
-        """Return the probabilities by which the action returned last was drawn: its own, and those of other jobs."""
+        """Return the probability with which a start or pause was drawn, and those of other jobs.
+
+        None for another action, and for a job that was not drawn.
+        """
         if not isinstance(action, Start | Preempt):
             return None
         jobs = np.concatenate([self._slots.queue, self._slots.running])

@@ -121,8 +121,8 @@ class SteerLearner(Learner):
         found = {name: searched(replace(each, shift=None)) for name, each in self.scenarios.items()}
         if not any(found.values()):
             raise ValueError(
-                f"--algorithm distillation requires constants, but none exist for {', '.join(found)}: use --algorithm "
-                "ppo, or name a workload that has some"
+                "--algorithm distillation requires constants, but none exist for any training workload: use "
+                "--algorithm ppo, or name a workload that has some"
             )
         rows = np.array([offsets.of_rule(each or self.initial.rule) for each in found.values()])
         return np.repeat(rows, self.shares, axis=0)

@@ -8,7 +8,7 @@ Jobs that arrive in a step cost the same whatever the action was, and they are m
 is a sum over jobs, so that the part of jobs which have just arrived can be left out of the step's advantage: a control
 variate like the input-dependent baselines of Mao et al. (ICLR 2019), from one copy of the arrivals instead of several.
 
-Rewards are `regret`: minus the increase of the least job-seconds that the jobs present can cost.
+Rewards are costs in job-seconds, by default those of `envs.rewards.balanced_regret`.
 """
 
 from typing import Any

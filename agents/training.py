@@ -12,15 +12,15 @@ from typing import Any, Literal
 import numpy as np
 
 from gpu_cluster_gym.simulator.choice import ChoiceError, Wrong, check, choice
-from gpu_cluster_gym.traces import did_you_mean, unknown
+from gpu_cluster_gym.traces import did_you_mean, modules, unknown
 from gpu_cluster_gym.workloads import Scenario, names
 
 OWN_CLUSTER = "own"
 PRACTICE_DAYS = {"warm_days": 3.0, "counted_days": 3.0, "after_days": 6.0}
 """Days of a practice window, with a shorter warm-up and end than the standard ones."""
 PRACTICE_JOBS = 4_096
-"""Least number of jobs for which records of practice windows have room: a quarter of the memory of standard ones, and
-the size of records of `quick`, for which the simulator is compiled anyway."""
+"""Minimum capacity of the records of practice windows, in jobs: a quarter of the memory of standard ones, and the size
+of records of `quick`, for which the simulator is compiled anyway."""
 UNION, CONSTANTS = "union", "constants"  # values of `init_from`; others are folders
 SRTF = "srtf"  # value of `--action plain` that begins with imitation
 IMITATION_STEPS = 24_576
@@ -41,6 +41,14 @@ def workloads_expected(named: tuple[str, ...]) -> str | None:
 def kinds_expected(named: tuple[str, ...]) -> str | None:
     """Return the known kinds of moves if any is unknown; else None."""
     return None if set(named) <= set(MOVE_KINDS) else ", ".join(MOVE_KINDS)
+
+
+def reward_expected(name: str) -> str | None:
+    """Return the names of rewards if the given one is unknown; None for a known one, and for a function by its path."""
+    if ":" in name or name in modules("envs.rewards"):
+        return None
+    near = "".join(did_you_mean(name, modules("envs.rewards")))
+    return f"{', '.join(modules('envs.rewards'))} or package.module:function{near}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class Training(ABC):
     learning_seed: int | None = choice(None, least=0)
     """Seed of initial weights, sampled actions and batches; default: the scenario's seed."""
     hidden: int = choice(16, least=1)
-    """Width of the actor's hidden layers."""
+    """Width of the hidden layers of the actor; with moves and plain, of the critic too."""
     learning_rate: float = choice(5e-4, above=0)
     """Initial learning rate of Adam; it decays linearly to 0."""
     num_envs: int = choice(64, least=1)
@@ -80,7 +88,7 @@ class Training(ABC):
     clip_range: float = choice(0.3, above=0)
     """Clip range of PPO."""
     target_kl: float | None = choice(None, above=0)
-    """KL divergence at which an update stops early; default: no limit."""
+    """KL divergence at which an update stops early; None: no limit."""
     ent_coef: float = choice(0.0, least=0)
     """Entropy coefficient of the loss."""
 
@@ -134,9 +142,9 @@ class SteerTraining(Training):
     exploration: float = choice(0.07, above=0)
     """Initial standard deviation of the action noise per hidden unit; gSDE keeps the noise fixed during a rollout."""
     search: float = choice(0.75, least=0, most=1)
-    """Share of the steps before PPO, in which CMA-ES searches for constant weights, or the network is distilled; PPO
-    starts from the best validated constants. 0: PPO only. Unused with --algorithm search, and with the folder of an
-    agent as --init-from."""
+    """Share of all steps that precede PPO. In them CMA-ES searches for constant weights, and PPO starts from the best
+    validated ones; with distillation, the network is distilled instead. 0: PPO only. Unused with --algorithm search,
+    and with the folder of an agent as --init-from."""
     sigma: float = choice(0.5, above=0)
     """Initial standard deviation of CMA-ES, in units of the weights' scales."""
 
@@ -183,9 +191,9 @@ class MovesTraining(Training):
     to `union` in any case."""
     gamma: float = choice(0.0, least=0, most=1)
     """Discount factor."""
-    reward: Literal["rollout_advantage", "jct"] = "rollout_advantage"
-    """Reward of PPO. rollout_advantage: advantage of a move over the rule's own in simulated futures. jct:
-    job-seconds saved relative to the rule's own run."""
+    reward: Literal["rollout_advantage", "gain"] = "rollout_advantage"
+    """Reward of PPO, as the environment names it. rollout_advantage: advantage of a move over the rule's own in
+    simulated futures. gain: job-seconds saved relative to a run of `union`."""
     futures: int = choice(2, least=1)
     """Number of simulated futures per move."""
     tau_s: float | None = choice(3600.0, above=0)
@@ -223,6 +231,8 @@ class PlainTraining(Training):
     gae_lambda: float = choice(0.8, least=0)
     clip_range: float = choice(0.2, above=0)
     target_kl: float | None = choice(0.02, above=0)
+    reward: str = choice("balanced_regret", expected=reward_expected)
+    """Reward: a module of envs/rewards, or a function of your own as package.module:function."""
     tau_s: float = choice(2 * 3600.0, above=0)
     """Time constant of the discount, s: costs that arise several time constants after an action hardly count."""
     critic_first: int = choice(8, least=0)
@@ -252,7 +262,7 @@ class PlainTraining(Training):
 
     @property
     def steps_of_actor(self) -> int:
-        """Steps of PPO from which the actor learns too: all but the first rollouts, and none if it is negative."""
+        """Steps of PPO from which the actor learns too: all but those of the first rollouts; none where negative."""
         return self.total_timesteps - self.first_phase - self.critic_first * self.rollout * self.num_envs
 
     def practice(self, scenario: Scenario) -> Scenario:

@@ -22,11 +22,11 @@ from gpu_cluster_gym.simulator.policy import Policy
 from gpu_cluster_gym.workloads import Scenario
 
 HEURISTICS = ("fifo", "sjf", "srtf", "las", "xion", "xion_threshold", "union")
-"""Policies that every agent is compared with, in addition to its initial policy, the floors and the constants."""
+"""Policies that every agent is compared with, in addition to the reference policy, the floors and the constants."""
 
 START, CONSTANTS = "start", "constants"
-SHIFTED_SHARE = 5
-"""Divisor of the number of windows under a shift: all shifts together weigh somewhat more than the plain workload."""
+SHIFT_DIVISOR = 5
+"""Divisor of the number of windows under each shift: under eight shifts 1.6 times as many as under none."""
 BLOCK = 1_000_000  # offset of window numbers between workloads
 STALLED = Comparison(math.inf, math.inf, math.inf, 0, 0)
 SHOWN = ("mean_jct_s", "mean_wait_s", "preemptions", "gpu_goodput_share")
@@ -36,21 +36,24 @@ class Score(NamedTuple):
     """The result of an agent on the validation windows."""
 
     metrics: dict[str, float]
-    """Means over windows of some metrics of `evaluation.metrics.summarise`, and the metrics of the action kind."""
+    """Means over windows: `SHOWN`, of `evaluation.metrics.summarise`, and the metrics of the action kind."""
     against: dict[str, Comparison]
-    """Comparison of mean JCT with each other policy, paired by window; the initial policy is among them."""
+    """Comparison of mean JCT with each other policy, paired by window; the reference policy is among them."""
     by_workload: dict[str, float]
-    """Mean JCT relative to the initial policy, by workload and shift; empty for a single workload."""
+    """Mean JCT relative to the reference policy, by workload and shift; empty for a single workload."""
     mean_jct_s: tuple[float, ...] = ()
-    """Mean JCT of each window; empty where jobs never end."""
+    """Mean JCT of each window, s; empty where jobs never end."""
 
     @property
     def ratio(self) -> float:
-        """Mean over windows of mean JCT relative to that of the initial policy."""
+        """Mean over windows of mean JCT relative to that of the reference policy."""
         return self.against[START].ratio
 
     def is_worse_than(self, mean_jct_s: Sequence[float]) -> bool:
-        """Return whether mean JCT is longer than another agent's on the same windows, by the 95 % interval."""
+        """Return whether mean JCT is longer than another agent's on the same windows, by the 95 % interval.
+
+        A single window has no interval: whether it is longer at all. mean_jct_s: the other agent's, by window.
+        """
         if not self.mean_jct_s:
             return True
         own, other = (
@@ -58,20 +61,23 @@ class Score(NamedTuple):
             for each in (self.mean_jct_s, mean_jct_s)
         )
         found = compare(own, other)
-        return found.ratio > 1 and not found.low <= 1  # no interval of a single window
+        return found.ratio > 1 and not found.low <= 1  # low is NaN for a single window
 
 
 class ValidationWindows:
-    """The validation windows of one workload, and the results of the heuristics on them."""
+    """The validation windows of one workload, and the results of other policies on them.
+
+    others: summary of each other policy, by name; `START` is the reference policy.
+    """
 
     def __init__(self, learner: Learner, scenario: Scenario, number: int) -> None:
-        """Simulate the heuristics, and the constants for all training workloads where they exist.
+        """Simulate the reference policy, floors and heuristics, and the constants for all workloads where they exist.
 
         number: index of the workload, for distinct window numbers.
         """
         count = learner.training.validation_windows
         if learner.randomizes and scenario.shift != learner.scenario.shift:
-            count = max(1, count // SHIFTED_SHARE)
+            count = max(1, count // SHIFT_DIVISOR)
         workloads = shared_windows(scenario, "validation", count)
         self._learner, self._first = learner, number * BLOCK
         self._gpus = workloads[0].cluster.num_gpus
@@ -107,10 +113,10 @@ class ValidationWindows:
 
 
 class Validation:
-    """The validation windows of all training workloads, and the results of the heuristics on them."""
+    """The validation windows of all training workloads, and the results of other policies on them."""
 
     def __init__(self, learner: Learner) -> None:
-        """Simulate the heuristics."""
+        """Simulate the other policies on all windows."""
         self._each = {
             name: ValidationWindows(learner, scenario, number)
             for number, (name, scenario) in enumerate(learner.scenarios.items())
@@ -123,7 +129,7 @@ class Validation:
 
     @property
     def lines(self) -> dict[str, float]:
-        """Mean over windows of each heuristic's mean JCT relative to that of the initial policy."""
+        """Mean over windows of each policy's mean JCT relative to the reference policy's: lines beside a curve."""
         start = self._others[START]
         return {name: compare(summary, start).ratio for name, summary in self._others.items()}
 

@@ -12,13 +12,10 @@ among which `benchmarks/tune.py` searches (values by field), and `LEVER`, the pa
 if __name__ != "gpu_cluster_gym.baselines":
     raise ImportError("baselines is part of a package: import gpu_cluster_gym.baselines, not baselines")
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpu_cluster_gym.baselines._tuned import (
@@ -33,7 +30,7 @@ from gpu_cluster_gym.baselines._tuned import (
     tuned,
     with_constants,
 )
-from gpu_cluster_gym.traces import available, did_you_mean, find, modules, provider, unknown
+from gpu_cluster_gym.traces import available, find, load_own, modules, provider, unknown
 
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.policy import Policy
@@ -43,7 +40,6 @@ __all__ = [
     "TOGETHER",
     "WITH_HISTORY",
     "Tuned",
-    "add_current_folder",
     "best_constants",
     "constants",
     "found_for",
@@ -78,7 +74,8 @@ def load(name: str | Tuned) -> "Policy | type":
     if isinstance(name, Tuned):
         return vary(load(name.policy), **name.settings)
     if ":" in name:
-        return _load_own(name)
+        own: Policy | type = load_own("policy", name)
+        return own
     if name not in modules("baselines") and name not in names():
         raise ValueError(unknown("policy", name, (*names(), "package.module:attribute")))
     found: Policy | type = find("baselines", name, "policy")
@@ -107,7 +104,7 @@ def make(policy: "Policy | type") -> "Policy":
     except Exception as error:
         raise ValueError(
             f"an object as a policy is copied for each episode, and this {type(policy).__name__} cannot be copied "
-            f"({error}): name its class, or functools.partial(its class, settings)"
+            f"({error}): pass its class, or functools.partial(its class, settings)"
         ) from error
 
 
@@ -133,31 +130,3 @@ def vary(policy: "Policy | type", **settings: Any) -> "Policy | type":
 
 def _provider(name: str) -> Any:
     return provider("baselines", name, "policy")
-
-
-def add_current_folder() -> None:
-    """Make modules in the current folder importable, also for an installed command."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-
-
-def _load_own(name: str) -> "Policy | type":
-    """Return a policy named `package.module:attribute`; ValueError if there is none."""
-    add_current_folder()
-    module, _, attribute = name.partition(":")
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise ValueError(f"policy {name!r}: expected package.module:attribute, such as mylab.mine:policy")
-    try:
-        found = getattr(import_module(module), attribute, None)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # the module exists, but an import inside it fails
-        raise ValueError(
-            f"policy {name!r}: no module {error.name!r}; expected one in the current folder or installed"
-        ) from error
-    if not callable(found):
-        known = [each for each, value in vars(import_module(module)).items() if callable(value)]
-        hint = did_you_mean(attribute, known)
-        raise ValueError(f"policy {name!r}: {module} has no callable attribute {attribute!r}{hint}")
-    own: Policy | type = found
-    return own

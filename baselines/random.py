@@ -1,6 +1,7 @@
-"""Random order: start fitting jobs in uniformly random order, without preemption; a weak baseline.
+"""Random order: start a random queued job that fits; unlike random_legal, never pause, or wait while one fits.
 
-Our own baseline. It leaves no GPU idle that a queued job could use, so an advantage over it comes from order alone.
+Our own weak baseline. It leaves no GPU idle that a queued job could use, so an advantage over it comes from order
+alone.
 """
 
 from typing import TYPE_CHECKING

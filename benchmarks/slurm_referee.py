@@ -185,7 +185,7 @@ class AtCycles:
             action = self.ranking(view)
             if not isinstance(action, Wait):
                 return action
-            at += 1
+            at = int(np.searchsorted(self.cycles, view.now + TOLERANCE_S, side="right"))  # two may coincide
         return Wait(float(self.cycles[at] - view.now)) if at < len(self.cycles) else Wait()
 
 

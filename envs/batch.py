@@ -14,7 +14,7 @@ import pandas as pd
 from gymnasium.spaces import Box, Dict, Space
 
 from gpu_cluster_gym.envs import validation
-from gpu_cluster_gym.envs.rewards.regret import cost_to_go
+from gpu_cluster_gym.envs.rewards.regret import LEAST_RUN_S, least_cost
 from gpu_cluster_gym.envs.spaces import MaskedDiscrete, Parts, with_mask
 from gpu_cluster_gym.envs.windows import MAX_INSTANTS_PER_JOB, PreparedWindow
 from gpu_cluster_gym.simulator.episode import Episode
@@ -23,7 +23,7 @@ from gpu_cluster_gym.simulator.kernel.union.load import LOAD
 from gpu_cluster_gym.simulator.kernel.union.steering import CRITIC, DefaultRun, StepOutputs
 from gpu_cluster_gym.simulator.rule_policy import HIGHEST, LOWEST, Rule, memory_of
 from gpu_cluster_gym.simulator.view import View
-from gpu_cluster_gym.traces import find, unknown
+from gpu_cluster_gym.traces import find, load_own, unknown
 
 Info = dict[str, np.ndarray]
 Illegal = Literal["next_legal", "first_legal", "raise"]
@@ -31,14 +31,25 @@ Illegal = Literal["next_legal", "first_legal", "raise"]
 MaskIn = Literal["info", "observation"]
 """Place of the action mask: in the info only, or also in the observation."""
 FINAL_INFO = ("mean_jct_s", "jct_ratio")
-QUANTITIES = ("job_seconds", "gain", "regret", "advantage", "slowdown")
+REGRETS = {"regret": 0.0, "slowdown_regret": 100.0}
+"""Time that is divided by a job's run time for its weight in each least cost, s; 0: all weights are 1."""
+QUANTITIES = ("job_seconds", "gain", *REGRETS, "advantage", "slowdown")
 """Quantities of a step that a reward may use, see `envs.rewards`."""
 
 PERCENT = 100.0
-LEAST_RUN_S = 10.0  # in the slowdown, as in `evaluation.metrics`
 GROUP = 4  # environments of `moves` and `steer` that a thread steps before it takes others
 LOAD_SPACE = Box(LOWEST, HIGHEST, (len(LOAD),), np.float32)
 CRITIC_SPACE = Box(LOWEST, HIGHEST, (len(CRITIC),), np.float32)
+
+
+def named_reward(name: Any) -> Callable[..., Any]:
+    """Return the reward of a module of `envs/rewards`, or a function named `package.module:function`.
+
+    ValueError for an unknown name.
+    """
+    is_path = isinstance(name, str) and ":" in name
+    found: Callable[..., Any] = load_own("reward", name) if is_path else find("envs.rewards", name, "reward")
+    return found
 
 
 class Batch(ABC):
@@ -81,7 +92,7 @@ class Batch(ABC):
         self.threads = validation.whole_number("threads", threads)
         self.illegal: Illegal = validation.choice("illegal", illegal, get_args(Illegal))
         self.mask_in_observation = validation.choice("mask", mask, get_args(MaskIn)) == "observation"
-        self._reward = reward if callable(reward) else find("envs.rewards", reward, "reward")
+        self._reward = reward if callable(reward) else named_reward(reward)
         name_of_reward = repr(getattr(reward, "__name__", reward))
         self._quantities = tuple(signature(self._reward).parameters)
         for name in self._quantities:
@@ -141,9 +152,8 @@ class Batch(ABC):
         self.agrees = self._own(chosen) & live
         advantage = self._advantage(chosen) if "advantage" in self._quantities else None
         began_s, job_seconds = self._clock()
-        if "regret" in self._quantities:
-            arrived = self.states["num_arrived"][: self.count].copy()
-            before = self._cost_to_go(arrived)
+        arrived = self.states["num_arrived"][: self.count].copy()
+        before = {name: self._least_cost(name, arrived) for name in REGRETS if name in self._quantities}
 
         self._simulate(chosen)
 
@@ -157,9 +167,8 @@ class Batch(ABC):
                 given[name] = advantage
             elif name == "job_seconds":
                 given[name] = self._in_units(job_seconds_after - job_seconds)
-            elif name == "regret":
-                after = self._cost_to_go(arrived)
-                given[name] = self._in_units(job_seconds_after - job_seconds + after - before)
+            elif name in REGRETS:
+                given[name] = self._in_units(self._least_cost(name, arrived) - before[name])
             elif name == "slowdown":
                 earlier, self._slowdown = self._slowdown, self._slowdown_until(now_s)
                 given[name] = self._slowdown - earlier
@@ -178,9 +187,9 @@ class Batch(ABC):
             )
         return found
 
-    def _cost_to_go(self, arrived: np.ndarray) -> np.ndarray:
-        """Return `cost_to_go` of the first jobs of each environment: float64 (N,)."""
-        return cost_to_go(self.states[: self.count], self.jobs, arrived)
+    def _least_cost(self, name: str, arrived: np.ndarray) -> np.ndarray:
+        """Return `least_cost` of the first jobs of each environment for a kind of regret: float64 (N,)."""
+        return least_cost(self.states[: self.count], self.jobs, arrived, REGRETS[name])
 
     def _slowdown_until(self, time_s: np.ndarray) -> np.ndarray:
         """Return the mean slowdown of the jobs of each environment as gathered up to a time: float64 (N,)."""

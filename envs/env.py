@@ -606,6 +606,7 @@ class GPUClusterEnv(ClusterEnv):
     - `slowdown`: minus the increase of the mean slowdown, without a unit: the undiscounted return is minus the mean
       slowdown.
     - `regret`: minus the increase of the least total JCT, so that an action costs at once what it costs later.
+    - `balanced_regret`: the same for the total JCT plus 100 s times the total slowdown.
     In a steady window rewards include all jobs present until the episode ends, `jct_ratio` only those that count.
 
     ## Starting State
@@ -641,7 +642,7 @@ class GPUClusterEnv(ClusterEnv):
     - `hints`: whether a heuristic helps: it orders the queue, and `slots` shows its choice.
     - `placed_by`: `rule` or `agent`, which chooses the placement rule of a start.
     - `victims_by`: `rule` or `agent`, which chooses the running jobs to pause.
-    - `reward`: a module of `envs/rewards`, or a function of a step's quantities.
+    - `reward`: a module of `envs/rewards`, or a function of a step's quantities, or its path `package.module:function`.
     - `queue_slots`: K, at least 1.
     - `running_slots`: R, at least 0.
     - `exponent`: exponent of a job's number of GPUs in the base policy's order.

@@ -147,7 +147,7 @@ class SteerEnv(UnionEnv):
     As for `GPUClusterEnv`; the first decision is when the first job arrives.
 
     ## Episode End
-    Terminated when all jobs are done, in a steady window when those that count are done. Truncated when jobs never end,
+    Terminated when all jobs are done, in a steady window also those that do not count. Truncated when jobs never end,
     or after 100 instants per job.
 
     ## Information

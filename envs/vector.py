@@ -21,12 +21,12 @@ from gpu_cluster_gym.traces import unknown
 class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
     """Step `num_envs` environments, each on a window of its own, by one compiled call.
 
-    Observations, rewards, ends and infos are those of single environments, bit for bit; each entry of `info` is an
-    array over the environments, and `_entry` is True where it holds.
+    Observations, rewards, terminations, truncations and infos are those of single environments, bit for bit; each entry
+    of `info` is an array over the environments, and `_entry` is True where it holds.
 
-    `reset(seed=s)` seeds environment i by `windows.member_seeds(s, num_envs)[i]`, so that batches with different seeds
-    share no random stream; a list names the seed of each. `options={"window": n}` names a window for all, or a list
-    names one for each.
+    `reset(seed=s)` seeds environment i with `windows.member_seeds(s, num_envs)[i]`, so that batches with different
+    seeds share no random stream; a list names the seed of each. `options={"window": n}` names a window for all, or a
+    list names one for each.
 
     autoreset: Gymnasium's modes. `NextStep`: an environment that has ended is reset in its next step, whose action is
     ignored. `SameStep`: it is reset at once; the last observation and info are `final_obs` and `final_info`.
@@ -99,7 +99,11 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
         seeds: Sequence[int | None] | None = None,
         numbers: Sequence[int | None] | None = None,
     ) -> None:
-        """Reset some environments; seeds and window numbers are by environment, None for any."""
+        """Reset some environments.
+
+        which: their indices. seeds: of all environments; None continues a random stream.
+        numbers: window numbers of all environments; None draws one. ValueError for an unknown window.
+        """
         for i in which:
             if seeds is not None and (seed := seeds[i]) is not None:
                 self._rngs[i], _ = seeding.np_random(int(seed))
@@ -110,6 +114,8 @@ class GPUClusterVectorEnv(NamedParts, VectorEnv[Any, Any, Any]):
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Info]:
         """Take a step in every environment.
 
+        actions: one per environment, (num_envs, *shape of an action).
+        Return observations, rewards (num_envs,), terminated and truncated bool (num_envs,), and the info.
         ValueError, with nothing changed, for actions of another shape or type, or for an illegal one with
         `illegal="raise"`; ResetNeeded before the first reset of an environment.
         """

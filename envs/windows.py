@@ -34,20 +34,20 @@ DEFAULT = Rule()
 """The policy `union`: reference of the actions `moves` and `steer` unless other weights are given."""
 WORKLOAD = "quick"
 """The workload of an environment unless another one, or a log, is named."""
-MAX_INSTANTS_PER_JOB = 1000  # an episode is truncated after this many instants, times jobs
+MAX_INSTANTS_PER_JOB = 1000  # an episode is truncated after this many instants for each of its jobs
 RESET_OPTIONS = ("split", "window")
 
 
 @cached(8)
 def shared_windows(scenario: Scenario, split: Split, count: int) -> tuple[Workload, ...]:
-    """Return windows that all environments of a process share; the whole trace if the scenario says so."""
+    """Return windows that all environments of a process share; the full trace as one if the scenario says so."""
     return (full_trace(scenario),) if scenario.full_trace else of_one_size(windows(scenario, split, count))
 
 
 def of_one_size(found: Sequence[Workload]) -> tuple[Workload, ...]:
-    """Return windows that can be batched: all records have room for the jobs, and the dependencies, of the largest."""
+    """Return windows that can be batched: each record has room for as many jobs or dependencies as any window has."""
     most = max((each.room for each in found), default=0)
-    return tuple(each if each.room == most else replace(each, least_room=most) for each in found)
+    return tuple(each if each.room == most else replace(each, min_room=most) for each in found)
 
 
 class PreparedWindow:
@@ -59,7 +59,7 @@ class PreparedWindow:
     """
 
     def __init__(self, workload: Workload, reference: Ranking | Rule = DEFAULT) -> None:
-        """Store both; nothing is simulated before it is needed."""
+        """Store the window and the reference; nothing is simulated before it is needed."""
         self.workload, self.reference = workload, reference
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "PreparedWindow":
@@ -72,7 +72,7 @@ class PreparedWindow:
 
     @cached_property
     def episode(self) -> Episode:
-        """The episode at its beginning, never played; a ranking as the reference is active in it."""
+        """The episode at its beginning, never played; a reference that is a ranking is active in it."""
         episode = self.workload.episode()
         if isinstance(self.reference, Ranking):
             adopt(episode.states, 0, episode.jobs, self.reference)
@@ -80,7 +80,7 @@ class PreparedWindow:
 
     @cached_property
     def memory(self) -> np.ndarray:
-        """Initial memory of a rule as the reference, one record; fits the profiles of the jobs."""
+        """Initial memory of a reference that is a rule: one record. Access fits speed models to the jobs' profiles."""
         assert isinstance(self.reference, Rule)
         episode = self.episode
         return memory_of(self.reference, episode.states, episode.jobs, episode.histories)
@@ -94,12 +94,12 @@ class PreparedWindow:
 
     @cached_property
     def reference_job_seconds(self) -> float:
-        """Sum of the job completion times under the reference policy, s."""
+        """Sum of the completion times of the jobs that count, under the reference policy, s."""
         return float((self.reference_finish_s - self.episode.jobs["submit_s"])[self.workload.counted].sum())
 
     @cached_property
     def reference_mean_jct_s(self) -> float:
-        """Mean job completion time under the reference policy, s."""
+        """Mean completion time of the jobs that count, under the reference policy, s."""
         return float((self.reference_finish_s - self.episode.jobs["submit_s"])[self.workload.counted].mean())
 
 
@@ -120,8 +120,9 @@ def prepare(
 ) -> tuple[PreparedWindow, ...]:
     """Return the prepared windows of a named workload.
 
-    None is `quick`; or, where the fields name a log, another trace, or a number of jobs, windows of that, as in the
-    commands. scenario: fields that differ from the workload's.
+    scenario: fields that differ from the workload's.
+    workload: None for `quick`; but where the fields name a log, another trace or a number of jobs, for windows of
+      these, as in the commands.
     """
     fields = scenario if isinstance(scenario, Mapping) else {}
     if workload is None and base(fields) == named(COMMANDS_WORKLOAD):
@@ -150,7 +151,8 @@ def window_number(numbers: Sequence[int], number: int | None, rng: np.random.Gen
 def window_option(options: Mapping[str, Any] | None, split: str) -> Any:
     """Return the window that the options of a reset name, or None.
 
-    Options are `window` and `split`, as an `info` has them; `split` must be the environment's own.
+    Options are `window` and `split`, as an `info` has them. ValueError for another option, or for another split than
+    the environment's.
     """
     given = options or {}
     for name in given:
@@ -168,9 +170,9 @@ def window_option(options: Mapping[str, Any] | None, split: str) -> Any:
 def member_seeds(seed: int, num_envs: int) -> list[int]:
     """Return the seeds of the members of a batch that is reset with one seed.
 
-    Member i has a 128-bit seed from `numpy.random.SeedSequence(seed, spawn_key=(i,))`, so batches with different seeds
-    share no member, unlike with seed + i. A single environment that is reset with the i-th of these seeds draws the
-    windows of member i.
+    Member i has a 128-bit seed from `numpy.random.SeedSequence(seed, spawn_key=(i,))`. Batches with different seeds
+    therefore share no random stream, which they would with the seeds seed + i. A single environment that is reset with
+    the i-th of these seeds draws the windows of member i.
     """
     sequences = (np.random.SeedSequence(operator.index(seed), spawn_key=(i,)) for i in range(num_envs))
     return [int.from_bytes(each.generate_state(4, np.uint32).tobytes(), "little") for each in sequences]

@@ -166,10 +166,12 @@ def audit(
     pairs: int | None = None,
     seed: int = 0,
     done: Callable[[Audited], None] | None = None,
+    moved: Callable[[int], None] = lambda pairs: None,
 ) -> list[Audited]:
     """Try pairs with each policy, and with what a view shows; return the results in that order.
 
-    pairs: of each; default: PAIRS. done: callback with each result as it is complete.
+    pairs: of each; default: PAIRS. done: callback with each result as it is complete. moved: callback with a number of
+    pairs as they are tried, or as it is clear that no more can be.
     """
     found, pairs = [], pairs or PAIRS
     every: dict[str, Maker] = {SHOWN: Watcher, **makers}
@@ -178,7 +180,10 @@ def audit(
         for number in count(seed):
             if result.pairs >= pairs or number - seed >= MAX_TABLES * pairs:
                 break
-            try_table(result, make, number, min(TIMES, pairs - result.pairs))
+            before = result.pairs
+            try_table(result, make, number, min(TIMES, pairs - before))
+            moved(result.pairs - before)
+        moved(pairs - result.pairs)
         found.append(result)
         if done:
             done(result)

@@ -8,7 +8,7 @@ import ast
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -112,8 +112,12 @@ def other_base(asked: Mapping[str, Any]) -> str:
         return f"--trace {trace} sets the jobs only; --workload {trace} also sets its cluster and windows"
     if "trace_file" in asked or trace not in (None, DEFAULT) or base(asked).steady_load is not None:
         return ""
-    flags = ", ".join(flag(name) for name in OF_JOBS if asked.get(name))
-    return f"{flags} does not apply to the steady windows of {DEFAULT}; other defaults are those of philly_backlog"
+    flags = [flag(name) for name in OF_JOBS if asked.get(name)] or [f"{flag('steady_load')} None"]
+    verb = "does" if len(flags) == 1 else "do"
+    return (
+        f"{', '.join(flags)} {verb} not apply to the steady windows of {DEFAULT}; other defaults are those of "
+        "philly_backlog"
+    )
 
 
 def value_of(args: Sequence[str], name: str) -> str | None:
@@ -126,10 +130,17 @@ def value_of(args: Sequence[str], name: str) -> str | None:
     return None
 
 
-def written(args: Sequence[str]) -> dict[str, str]:
-    """Return the flags of arguments with their texts, by field, before they are parsed; without the --no- forms."""
+def written(args: Sequence[str]) -> dict[str, str | None]:
+    """Return the flags of arguments with their texts, by field, before they are parsed; without the --no- forms.
+
+    The text `None` is returned as None.
+    """
     names_of = (arg.partition("=")[0] for arg in args if arg.startswith("--") and not arg.startswith("--no-"))
-    return {name.removeprefix("--").replace("-", "_"): value_of(args, name[2:]) or name for name in names_of}
+    texts_of = {name: value_of(args, name[2:]) or name for name in names_of}
+    return {
+        name.removeprefix("--").replace("-", "_"): None if text == "None" else text
+        for name, text in texts_of.items()
+    }
 
 
 def before_flags(kind: type[C], args: Sequence[str], presets: Mapping[str, Preset]) -> C:
@@ -211,8 +222,9 @@ def parse(
     import tyro
 
     refuse_repeated(args)
+    named_by = {name for name in presets if value_of(args, name)}
     found, rest = tyro.cli(
-        flags_of(start, presets),
+        flags_of(start, presets, named_by),
         prog=as_called(command),
         description="\n".join(map(_filled, as_called(about).splitlines())),
         args=args,
@@ -260,13 +272,15 @@ def _unknown(word: str, args: Sequence[str], start: Any, presets: Mapping[str, P
     return f"unknown flag {written}{did_you_mean(written, (*map(flag, names(start)), *FLAGS))} (--help lists all flags)"
 
 
-def flags_of(start: Any, presets: Mapping[str, Preset]) -> Any:
+def flags_of(start: Any, presets: Mapping[str, Preset], named_by: Collection[str] = ()) -> Any:
     """Return the flags of a dataclass of choices for tyro: a TypedDict whose keys are all optional.
 
     Parsed, it has only the flags that are given. The parameters of physics come last, as a group of their own.
+    named_by: presets that flags name, which `start` has in place of their defaults.
     """
     import tyro
 
+    usual = type(start)()
     entries: dict[str, Any] = {}
     last: dict[str, Any] = {}
 
@@ -283,18 +297,22 @@ def flags_of(start: Any, presets: Mapping[str, Preset]) -> Any:
             last["physics"] = group(_joined(parameters.__doc__ or ""), physics)
         elif is_dataclass(value):
             kind: type = type(value)
-            entries[name] = group(text, {each: _entry(value, each, presets) for each in hints(kind)})
+            of = {each: getattr(usual, name) if each in named_by else value for each in hints(kind)}
+            entries[name] = group(text, {each: _entry(value, each, presets, of[each]) for each in of})
         else:
             entries[name] = _entry(start, name, presets)
     return TypedDict("Flags", entries | last, total=False)  # type: ignore[operator]
 
 
-def _entry(choices: Any, name: str, presets: Mapping[str, Preset]) -> Any:
-    """Return the annotation of one flag: its type, its help with the default, and the conversion of its value."""
+def _entry(choices: Any, name: str, presets: Mapping[str, Preset], usual: Any = None) -> Any:
+    """Return the annotation of one flag: its type, its help with the default, and the conversion of its value.
+
+    usual: the choices that have the default; default: `choices`.
+    """
     import tyro
 
     kind: type = type(choices)
-    hint, default = hints(kind)[name][0], getattr(choices, name)
+    hint, default = hints(kind)[name][0], getattr(usual or choices, name)
     shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
     no_default = default is None or default is False or default == ()
     option = tyro.conf.arg(

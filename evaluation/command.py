@@ -29,7 +29,8 @@ ADDITIONAL = {
         "tuned": "The policy that did best in a search on the workload's training windows; tuned:NAME for one policy.",
         "constants": "union with the weights found by a search for the workload.",
         "lookahead:NAME": "Look-ahead on top of union, constants, ppo or the folder of a steering agent.",
-        "random_legal": "Random legal actions of the default environment; a floor in every table.",
+        "random_legal": "Random legal actions of the default environment; unlike random, it also pauses jobs and "
+        "waits; a floor in every table.",
         "first_legal": "The first legal action of the default environment; a floor in every table.",
         "recorded": "The schedule of a log that has starts, as it was (with --full-trace); not simulated.",
         "all": "Every policy above except lookahead, which takes seconds to minutes per window.",

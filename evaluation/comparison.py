@@ -2,7 +2,7 @@
 
 Comparisons of trained agents follow rliable (Agarwal et al., NeurIPS 2021, arXiv 2108.13264): interquartile means and
 performance profiles in addition to means, with bootstrap intervals. Agents, one per training seed, and windows are
-resampled.
+resampled. The argument `seed` is the seed of the resampling.
 """
 
 import math
@@ -20,11 +20,11 @@ CONFIDENCE = 0.95
 RESAMPLES = 9_999
 
 ESTIMATOR = "mean of the windows' ratios"
-"""The estimator of every ratio to another policy's metric, in words: windows weigh alike, however long they are."""
+"""The estimator of every ratio to another policy's metric, in words: windows of any length have equal weights."""
 
 
 class Interval(NamedTuple):
-    """A mean ratio and its 95 % interval; the limits are NaN for a single window or agent."""
+    """A mean ratio and its 95 % interval; the limits are NaN where the spread is unknown, as for a single window."""
 
     ratio: float
     low: float
@@ -56,8 +56,9 @@ class Comparison(NamedTuple):
 def compare(
     policy: pd.DataFrame, reference: pd.DataFrame, *, number: str = "mean_jct_s", seed: int = 0
 ) -> Comparison:
-    """Compare two summaries (see `evaluation.metrics.summarise`) window by window, on one of their numbers.
+    """Compare two summaries (see `evaluation.metrics.summarise`) window by window, by one of their metrics.
 
+    number: the metric, a column of both summaries.
     Several seeds of a window are paired by seed and their ratios averaged, since a window is one sample. The interval
     is the percentile bootstrap over windows. It is NaN for one window, and a few percent too narrow for fewer than 20.
     ValueError unless both summaries have the same windows and seeds, each once.
@@ -81,7 +82,7 @@ def compare_metric(policy: pd.DataFrame, reference: pd.DataFrame, number: str) -
 def compare_agents(
     agents: Sequence[pd.DataFrame], references: Sequence[pd.DataFrame], *, seed: int = 0
 ) -> Comparison:
-    """Compare agents that differ only in their training seed as one policy: means over agents, then as `compare`.
+    """Compare agents that differ only in their training seed, as one policy, by their mean ratio in each window.
 
     agents: a summary per agent. references: a summary per agent, which may be the same for all.
 
@@ -108,7 +109,7 @@ def paired_ratios(agents: Sequence[pd.DataFrame], references: Sequence[pd.DataFr
 
 
 def two_level(ratios: ArrayLike, *, seed: int = 0) -> Interval:
-    """Return the mean of ratios, shape (training seeds, windows), and its interval over both.
+    """Return the mean of ratios, shape (training seeds, windows), and its interval over seeds and windows.
 
     All agents run on the same windows, so seeds and windows are resampled independently, and a resample is the block
     of the drawn rows and columns. The limits are NaN for one seed or one window, whose spread is unknown.
@@ -122,7 +123,10 @@ def two_level(ratios: ArrayLike, *, seed: int = 0) -> Interval:
 
 
 def estimate(values: ArrayLike, *, seed: int = 0) -> Estimate:
-    """Return the mean of one value per window, such as a paired difference, and its interval over windows."""
+    """Return the mean of one value per window, such as a paired difference, and its interval over windows.
+
+    values: shape (windows,).
+    """
     each = np.asarray(values, dtype=float)
     low, high = _limits(each[np.newaxis], seed) if len(each) > 1 else (math.nan, math.nan)
     return Estimate(float(each.mean()), low, high)
@@ -131,7 +135,7 @@ def estimate(values: ArrayLike, *, seed: int = 0) -> Estimate:
 def _paired(
     policy: pd.DataFrame, reference: pd.DataFrame, number: str
 ) -> tuple[pd.Series, pd.Series, NDArray[np.int64]]:
-    """Return a number of both summaries in the same order, and the window of each row."""
+    """Return a metric of both summaries in the same order, and the window of each row."""
     (own, ours), (other, theirs) = _by_window(policy, number), _by_window(reference, number)
     if not np.array_equal(own, other):
         apart = sorted(map(str, set(map(tuple, own.tolist())) ^ set(map(tuple, other.tolist()))))
@@ -144,7 +148,7 @@ def _paired(
 
 
 def _by_window(summary: pd.DataFrame, number: str) -> tuple[NDArray[np.int64], pd.Series]:
-    """Return windows and seeds in ascending order, shape (rows, 2), and the number of each row."""
+    """Return windows and seeds in ascending order, shape (rows, 2), and the metric of each row."""
     key = summary[["window", "seed"]].to_numpy()
     order = np.lexsort((key[:, 1], key[:, 0]))
     key = key[order]
@@ -240,7 +244,7 @@ def compare_with_each(
 
 
 def interquartile_mean(ratios: NDArray[np.float64], *, seed: int = 0) -> Interval:
-    """Return the mean of the middle half of ratios, shape (agents, windows), and its interval over both.
+    """Return the mean of the middle half of ratios, shape (agents, windows), and its interval over agents and windows.
 
     The limits are NaN for one window.
     """
@@ -257,9 +261,10 @@ def interquartile_mean(ratios: NDArray[np.float64], *, seed: int = 0) -> Interva
 
 
 def signed_rank_p(ratios: NDArray[np.float64]) -> float:
-    """Return the p-value of Wilcoxon's signed-rank test over windows that agents and policy are equal; 1 if they are.
+    """Return the p-value of Wilcoxon's two-sided signed-rank test over windows, of the hypothesis of no difference.
 
-    ratios: shape (agents, windows); the test is on the mean log ratio of each window.
+    ratios: shape (agents, windows); the test is on the mean log ratio of each window. The p-value is 1 where all of
+    these are 0.
     """
     from scipy.stats import wilcoxon  # slow to import
 

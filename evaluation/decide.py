@@ -210,7 +210,7 @@ def add_snapshot(found: argparse.ArgumentParser) -> None:
     found.add_argument(
         "--cluster",
         required=True,
-        help="nodes x GPUs, as in 4x8, a CSV of nodes, or the output of scontrol show nodes --json",
+        help="nodes x GPUs, as in 4x8; a CSV file of nodes; or the output of scontrol show nodes --json",
     )
     found.add_argument("--history", help="log of finished jobs; default: those in the snapshot's own file")
     found.add_argument(

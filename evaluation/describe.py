@@ -3,9 +3,11 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,10 @@ INTERVALS = tuple(each * 3600.0 for each in (1 / 60, 1 / 6, 1, 3, 6, 12, 24, 48,
 """Lengths of intervals of the load, s."""
 WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 """Upper bounds of the classes of GPUs; more than the last are a class too."""
+FIRST_DATE_S = 1e9
+"""Smallest time that is taken for one since 1970, in 2001."""
+LAST_DATE_S = 253_402_214_400.0
+"""Begin of 31 December 9999, s since 1970; from then on it is the year 10000 in some time zones, which has no date."""
 BAR = 30  # characters
 UNITS = (("days", DAY), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
@@ -77,7 +83,10 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("file", help="log in a format that evaluate.py --trace-file reads")
     add_format(found)
     found.add_argument(
-        "--plot", nargs="?", const="log.png", help="also write a figure to this file; default: log.png"
+        "--plot",
+        nargs="?",
+        const="log.png",
+        help="also write a figure: to this file, or to log.png without a name",
     )
     return found
 
@@ -153,6 +162,11 @@ def duration(seconds: float) -> str:
     """Return a duration in the largest unit of which there are two or more, or in seconds."""
     unit, (cell,) = column([seconds], seconds)
     return f"{cell} {unit}"
+
+
+def local_time(time_s: float, zone: str | None) -> datetime:
+    """Return a time in s since 1970 as a date of a time zone, by default UTC, to the second."""
+    return datetime.fromtimestamp(round(time_s), ZoneInfo(zone or "UTC"))
 
 
 def column(seconds: Sequence[float] | Floats, size_s: float | None = None) -> tuple[str, list[str]]:

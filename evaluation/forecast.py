@@ -12,9 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from gpu_cluster_gym.evaluation import command, decide, table
-from gpu_cluster_gym.evaluation.describe import duration
+from gpu_cluster_gym.evaluation.describe import FIRST_DATE_S, LAST_DATE_S, duration, local_time
 from gpu_cluster_gym.simulator.cluster import cluster as cluster_of
 from gpu_cluster_gym.simulator.episode import Episode, run, set_up
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
@@ -60,10 +58,6 @@ LEVELS = (0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
 """Quantiles of past errors that are tried for the factor."""
 MAX_FACTOR = 10.0
 """Largest factor; beyond it the log's scheduler is too far from the simulated one, and stretching does not help."""
-FIRST_DATE_S = 1e9
-"""Smallest time that is taken for one since 1970, in 2001."""
-LAST_DATE_S = 253_402_214_400.0
-"""Begin of 31 December 9999, s since 1970; from then on it is the year 10000 in some time zones, which has no date."""
 GROUPS = (
     "owner and width",
     "owner",
@@ -456,7 +450,9 @@ def work(args: Sequence[str]) -> None:
     chosen = parser().parse_args(args)
     snapshot, now, policy = decide.prepared(chosen)
     if not len(now.queued):
-        raise ValueError(f"{chosen.file}: expected at least one queued job to forecast")
+        raise ValueError(
+            f"{chosen.file} has no queued job to forecast: expected at least one (for a log, choose another --at)"
+        )
     with command.progress("forecasting", chosen.futures) as done:
         found = forecast(
             now, policy, futures=chosen.futures, arrivals=not chosen.no_arrivals, seed=chosen.seed, done=done
@@ -540,12 +536,7 @@ def clock_time(time_s: float, zone: str | None) -> list[str]:
     """
     if time_s < FIRST_DATE_S:
         return []
-    return [f"Snapshot of {_local(time_s, zone):%Y-%m-%d %H:%M:%S %Z}; starts count from then"]
-
-
-def _local(time_s: float, zone: str | None) -> datetime:
-    """Return a time in s since 1970 as a date of a time zone, to the second."""
-    return datetime.fromtimestamp(round(time_s), ZoneInfo(zone or "UTC"))
+    return [f"Snapshot of {local_time(time_s, zone):%Y-%m-%d %H:%M:%S %Z}; starts count from then"]
 
 
 def on_clock(rows: pd.DataFrame, at_s: float, zone: str | None) -> pd.DataFrame:
@@ -561,7 +552,7 @@ def on_clock(rows: pd.DataFrame, at_s: float, zone: str | None) -> pd.DataFrame:
         if at_s < FIRST_DATE_S:
             found[f"{name}_s"] = time_s
         else:
-            dates = [_local(each, zone).isoformat() if each < LAST_DATE_S else "" for each in time_s]
+            dates = [local_time(each, zone).isoformat() if each < LAST_DATE_S else "" for each in time_s]
             found = found.assign(**{f"{name}_s": dates}).rename(columns={f"{name}_s": name})
     return found
 

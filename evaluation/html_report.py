@@ -6,6 +6,7 @@
 
 import gc
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -60,7 +61,11 @@ def text(run: Run) -> str:
         "TENANTS": _tenants(run),
         "TABLE": _table(run),
         "READING": _paragraphs(
-            [note for note in run.provenance.get("notes", []) if note.startswith(READING)], "small"
+            [
+                *(note for note in run.provenance.get("notes", []) if note.startswith(READING)),
+                *([HELD_NOTE] if run.recorded else []),
+            ],
+            "small",
         ),
         "PROVENANCE": _provenance(run),
         "SCRIPT": "\n".join(
@@ -100,7 +105,10 @@ class Finding(NamedTuple):
 
 
 def finding(run: Run) -> Finding:
-    """Return the finding of a run: the policy asked for, or the best of several, against the reference."""
+    """Return the finding of a run: the policy asked for, or the best of several, against the reference.
+
+    Where a log gives verdicts, the title is that on the policy, or on the best of those with one.
+    """
     reference = run.reference
     others = [
         name for name in run.policies if name not in (reference, RECORDED, *FLOORS) and not is_oracle(name)
@@ -108,7 +116,8 @@ def finding(run: Run) -> Finding:
     named = (own_policy(run), *run.choices.get("policy", ()))
     asked = [name for name in dict.fromkeys(named) if name in others]
     candidates = asked or others
-    judged = _judged(run.provenance.get("verdict", []), candidates) if reference == RECORDED else {}
+    verdict = run.provenance.get("verdict", [])
+    judged = _judged(verdict, [*candidates, reference])
     candidates = [*judged] or candidates
     count = len(run.windows)
     over = f"{count} windows" if count > 1 else "one window"
@@ -123,12 +132,8 @@ def finding(run: Run) -> Finding:
         difference = "not clearly different from"
     else:
         difference = f"{percent} % {'below' if each.ratio < 1 else 'above'}"
-    verdict = run.provenance.get("verdict", [])
-    if reference == RECORDED:  # a simulated JCT beside a logged one is a finding only with a verdict
+    if judged or reference == RECORDED:  # a simulated JCT beside a logged one is no finding without a verdict
         title = judged.get(best, f"{best}: no verdict on this log")
-        direction = "below" if f"{best} would have cut " in title else "above"
-        if judged and difference.endswith(direction):  # else the JCT does not say what the verdict says
-            title = f"{best} in simulation: mean JCT {difference} the log"
     else:
         title = f"{best}: mean JCT {difference} {reference}"
         title += " in simulation" if verdict else ""
@@ -174,7 +179,8 @@ def _verdict(found: Finding, run: Run) -> str:
     of_means = means[found.policy]["mean_jct_s"] / means[run.reference]["mean_jct_s"]
     more = f"mean of the ratios of {len(run.windows)} windows; ratio of the means {of_means:.3f}"
     return (
-        f'<div class="verdict"><span>{escape(found.policy)} / {escape(run.reference)} <b>{each.ratio:.3f}</b></span>'
+        f'<div class="verdict"><span>mean JCT, {escape(found.policy)} / {escape(run.reference)} '
+        f"<b>{each.ratio:.3f}</b></span>"
         f"{interval}" + (f'<span class="more">{more}</span>' if several else "") + "</div>"
     )
 
@@ -227,11 +233,18 @@ def _data(run: Run, found: Finding, windows: Sequence[int]) -> dict[str, Any]:
             "gpus": len(run.node_of_gpu),
             "nodes": node_gpus,
             "nodeFirst": np.cumsum([0, *node_gpus[:-1]]).tolist(),
+            "begins": _begins(run),
             "jobColours": job_colours(),
             "recorded": [*run.segments],
             "pair": pair(run),
         }
     return data
+
+
+def _begins(run: Run) -> dict[int, str]:
+    """Return date and time of the first submission of each window; empty for jobs without dates, and an older run."""
+    dates = run.provenance.get("first_submissions", [])
+    return {window: date for window, date in zip(run.windows, dates, strict=False) if date}
 
 
 def _ratio_note(run: Run) -> str:
@@ -342,6 +355,12 @@ def _paragraphs(lines: Sequence[str], kind: str) -> str:
     return "\n".join(f'<p class="{kind}">{escape(line)}</p>' for line in lines)
 
 
+HELD_NOTE = (
+    "GPUs allocated: share of the cluster's GPUs that any job holds, from the first to the last submission of the "
+    "scored jobs; in a steady window the jobs around the scored ones hold GPUs, too. A shared GPU counts once."
+)
+
+
 def _table(run: Run) -> str:
     """Return the comparison table as HTML: below the rule, the oracles and the lower bound."""
     summaries = {name: pd.DataFrame(run.summary["by_window"][name]) for name in run.policies}
@@ -356,6 +375,7 @@ def _table(run: Run) -> str:
         headings.append(_one_line(heading))
         if name in compared:
             headings += [f"{headings[-1]} / {run.reference}", "95 % interval"][: 1 + several]
+    headings += ["GPUs allocated"] * run.recorded
     rows = []
     oracles = [name for name in summaries if is_oracle(name)]
     others = [name for name in summaries if name not in oracles]
@@ -368,6 +388,9 @@ def _table(run: Run) -> str:
             if name in compared:
                 ratio = ["", ""] if policy == BOUND else _ratio_texts(run, summaries, policy, name)
                 rows[-1] += ratio[: 1 + several]
+        if run.recorded:
+            share = run_tables.held_share(run, policy) if policy in run.timeline else math.nan
+            rows[-1].append("" if math.isnan(share) else f"{100 * share:.1f} %")
     return _html_table(headings, rows, rules=[len(others)])
 
 
@@ -429,6 +452,7 @@ def _provenance_rows(run: Run) -> Iterator[tuple[str, str]]:
         "trace": facts.get("trace"),
         "cluster": facts.get("cluster"),
         "windows": _windows(run),
+        "first submission": ", ".join(_begins(run).values()),
         "policy": ", ".join(run.policies),
     }
     yield from ((name, str(value)) for name, value in used.items() if value)

@@ -687,6 +687,7 @@ async function showWindow() {
   play(false);
   const number = +byId("window").value, win = await unpacked(number), again = replay.win === win;
   replay.win = win;
+  byId("begin").textContent = data.begins[number] ? `, ${data.begins[number]}` : "";
   replay.sides = [byId("left").value, byId("right").value].map((policy) => ({ ...decoded(win, policy) }));
   byId("stages").replaceChildren(...replay.sides.map(stageOf));
   if (!again) {

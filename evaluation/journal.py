@@ -67,7 +67,7 @@ class Journal(NamedTuple):
             write_atomically(file, packed.getvalue())
         except OSError as error:
             raise RuntimeError(
-                f"cannot write the results to {file.parent}: {error.strerror or error}"
+                f"cannot write the results to {file.parent}: {error.strerror or error} (correct this, then resume)"
             ) from error
 
     def read(self, policy: str, window: int) -> list[pd.DataFrame] | None:

@@ -484,8 +484,8 @@ def _fairness(windows: Windows, owners: pd.DataFrame) -> pd.DataFrame:
     strangers = owned.loc[owned["_merge"] == "left_only", "job_id"]
     if not strangers.empty:
         raise ValueError(
-            f"{len(strangers)} jobs of the results are missing from the owners' table, the first is "
-            f"{strangers.iloc[0]}: pass the owners of the same jobs"
+            f"{len(strangers)} jobs of the results are missing from the owners' table (the first is "
+            f"{strangers.iloc[0]}): pass the owners of the same jobs"
         )
     fairness = {}
     for owner in known:

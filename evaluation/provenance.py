@@ -46,10 +46,28 @@ def collect(workloads: "Sequence[Workload]", heading: Sequence[str], notes: Sequ
         "node_gpus": list(cluster.node_gpus),
         "node_gpu_memory_gib": list(cluster.node_gpu_memory_gib),
         "windows": [load.window.number for load in workloads],
+        "first_submissions": first_submissions(workloads),
         "heading": list(heading),
         "notes": list(notes),
         "column_origins": origins(workloads[0].table, workloads[0].scenario),
     }
+
+
+def first_submissions(workloads: "Sequence[Workload]") -> list[str | None]:
+    """Return date and time of the first submission that counts in each window; None for jobs without dates."""
+    from gpu_cluster_gym.evaluation.describe import (
+        FIRST_DATE_S,
+        LAST_DATE_S,
+        local_time,
+    )  # slow to import, too
+
+    found: list[str | None] = []
+    for load in workloads:
+        time_s = load.table.attrs.get("zero_s", 0.0) + float(load.jobs["submit_s"][load.first_counted])
+        dated = FIRST_DATE_S <= time_s < LAST_DATE_S
+        zone = load.scenario.time_zone
+        found.append(f"{local_time(time_s, zone):%Y-%m-%d %H:%M:%S %Z}" if dated else None)
+    return found
 
 
 def versions() -> dict[str, str]:

@@ -104,8 +104,9 @@ class Record(NamedTuple):
     """Tables of one or several episodes under a policy.
 
     results: a row per job, as `simulator.results` declares it. segments: columns `SEGMENTS`. timeline: columns
-    `TIMELINE`. executions: columns `JOBSET` and the window, a row for each time that a job holds GPUs. decisions:
-    columns `DECISIONS`, and compared: columns `COMPARED`; both are empty for a policy without reasons.
+    `TIMELINE`. executions: columns `JOBSET`, the row of the job in the job table, and the window, a row for each time
+    that a job holds GPUs. decisions: columns `DECISIONS`, and compared: columns `COMPARED`; both are empty for a policy
+    without reasons.
     """
 
     results: pd.DataFrame
@@ -225,7 +226,7 @@ def _digits(value: float) -> float:
 
 
 def jobset(jobs: pd.DataFrame, holdings: pd.DataFrame, gpus: pd.Series) -> pd.DataFrame:
-    """Return the intervals in which jobs hold GPUs as a table for evalys, columns `JOBSET`.
+    """Return the intervals in which jobs hold GPUs as a table for evalys, columns `JOBSET`, and `job`, their row.
 
     jobs: the job table. holdings: of `Account.holdings`. gpus: the GPUs of each holding, as intervals.
 
@@ -256,35 +257,59 @@ def jobset(jobs: pd.DataFrame, holdings: pd.DataFrame, gpus: pd.Series) -> pd.Da
         "stretch": (finished - submitted) / took,
         "allocated_resources": gpus[on_gpus.index],
     }
-    return pd.DataFrame(table)[list(JOBSET)].reset_index(drop=True)
+    return pd.DataFrame(table)[list(JOBSET)].assign(job=row).reset_index(drop=True)
+
+
+SWF_NOTES = (
+    "simulated; a processor is a GPU; a job's number is its place among all jobs of the window, CPU jobs included, by "
+    "submission, from 1",
+    "a job that was paused or restarted has a line with status 1 for the whole job, whose run time is the sum over its "
+    "parts, and whose processors are their mean over time; below it a line with the same number for each part, with "
+    "status 2, the last one 3; a later part waits since the end of the part before",
+)
+COMPLETED, CONTINUED, LAST_PART = 1, 2, 3
+"""Status of a line in the Standard Workload Format: a whole job, a part with another one after it, the last part."""
 
 
 def swf_text(executions: pd.DataFrame, cluster: "Cluster") -> str:
     """Return the intervals in which jobs hold GPUs in the Standard Workload Format, with GPUs as processors.
 
-    executions: columns `JOBSET`. Each row becomes a line, whose job number is the row's position, from 1. Times are
-    whole seconds, as the format requires, and run times at least 1; unknown fields are -1.
+    executions: columns `JOBSET` and `job`, by job and time. A job of several intervals has a line for the whole job,
+    followed by a line for each interval, as the format has it for jobs that are swapped out. Times are whole seconds,
+    as the format requires, and run times at least 1; unknown fields are -1.
     """
     submit_s, start_s, end_s = (
         executions[name].round().astype(int) for name in ("submission_time", "starting_time", "finish_time")
     )
     known = {
-        "job number": pd.RangeIndex(1, len(executions) + 1),
+        "job number": executions["job"] + 1,
         "submit time": submit_s,
         "wait time": start_s - submit_s,
         "run time": (end_s - start_s).clip(lower=1),
         "allocated processors": [len(parse_intervals(gpus)) for gpus in executions["allocated_resources"]],
         "requested processors": executions["requested_number_of_resources"].astype(int),
-        "status": 1,
+        "status": COMPLETED,
     }
-    table = pd.DataFrame(known, index=executions.index).reindex(columns=list(swf.FIELDS), fill_value=-1)
+    parts = pd.DataFrame(known, index=executions.index)
+    of_job = parts.groupby("job number")
+    whole = of_job.first()
+    whole["run time"] = of_job["run time"].sum()
+    gpu_s = (parts["allocated processors"] * parts["run time"]).groupby(parts["job number"]).sum()
+    whole["allocated processors"] = (gpu_s / whole["run time"]).round().astype(int)
+    several, place = of_job["status"].transform("size") > 1, of_job.cumcount()
+    parts["status"] = np.where(parts["job number"].duplicated(keep="last"), CONTINUED, LAST_PART)
+    parts.loc[place > 0, "submit time"] = -1
+    table = pd.concat([whole.reset_index(), parts[several]]).reindex(columns=list(swf.FIELDS), fill_value=-1)
     head = [
         "; Version: 2.2",
+        f"; MaxJobs: {len(whole)}",
+        f"; MaxRecords: {len(table)}",
+        f"; Preemption: {'Double' if several.any() else 'No'}",
         f"; MaxNodes: {cluster.num_nodes}",
         f"; MaxProcs: {cluster.num_gpus}",
-        "; Note: simulated; a processor is a GPU; a job that was paused has a line for each time that it ran",
+        *(f"; Note: {note}" for note in SWF_NOTES),
     ]
-    lines = table.sort_values("submit time", kind="stable").to_csv(sep=" ", header=False, index=False)
+    lines = table.sort_values("job number", kind="stable").to_csv(sep=" ", header=False, index=False)
     return "\n".join([*head, lines])
 
 

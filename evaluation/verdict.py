@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 CANDIDATES = ("fifo_strict", "easy", "fifo")
-"""Policies that may stand in for the log's own scheduler; of equally near ones, the first does."""
+"""Policies that may stand in for the log's own scheduler; the first of equally near ones does."""
 NEED_NO_ESTIMATES = ("fifo", "fifo_strict")
 DAY = 86_400.0
 MIN_BLOCKS = 10
-"""Minimum number of blocks of time to resample: days, or shorter blocks in a log of fewer days."""
+"""Minimum number of blocks of time into which a log is divided: days, or shorter blocks in a log of fewer days. Only
+blocks with submissions are resampled."""
 MIN_JOBS = 50
 MAX_ERROR = 0.25
 """Largest error of the simulator with which a verdict is given: our choice."""
@@ -42,7 +43,7 @@ RESAMPLES = 4_999
 MAX_ABOVE = 0.01
 """Largest share of the log's GPU time beyond the cluster's GPUs, since clocks of hosts differ: our choice."""
 MIN_WAIT_S = 1.0
-"""Logged mean wait, s, below which no verdict is given, since no job waits."""
+"""Minimum logged mean wait for a verdict, s."""
 LONG_WAIT_S = 60.0
 """Waits up to this, s, count as those of the scheduler's cycle, not of the queue."""
 
@@ -69,7 +70,7 @@ class Calibration(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """Change of the mean wait relative to the log's own scheduler, -0.31 for a third less, with its interval."""
+    """Change of the mean wait relative to the log's own scheduler, -0.31 for 31 % less, with its interval."""
 
     change: float
     low: float
@@ -82,13 +83,13 @@ def why_none(workload: "Workload") -> str:
     if not scenario.trace_file or not scenario.full_trace:
         return "the full trace of a log is required (--trace-file, --full-trace)"
     if changed := _changed(scenario):
-        return f"the jobs are not those of the log ({', '.join(changed)})"
+        return f"the jobs are not those of the log (drop {', '.join(changed)})"
     if "logged_start_s" not in table:
-        return "the log has no starts"
+        return "the log has no starts (column logged_start_s)"
     if len(table) < MIN_JOBS:
         return f"the log has fewer than {MIN_JOBS} jobs ({len(table)})"
     if (wait_s := float(_logged_waits(table).mean())) < MIN_WAIT_S:
-        return f"the mean wait in the log is {wait_s:.2g} s, so no policy can shorten it"
+        return f"the mean wait in the log is {wait_s:.2g} s (at least {MIN_WAIT_S:g} s is required)"
     begin, gpus = table["logged_start_s"].to_numpy(float), table["num_gpus"].to_numpy(float)
     time, held = gpus_held(begin, begin + table["duration_s"].to_numpy(float), gpus)
     above = (np.maximum(held - workload.cluster.num_gpus, 0)[:-1] * np.diff(time)).sum()
@@ -101,7 +102,7 @@ def why_none(workload: "Workload") -> str:
 
 
 def recorded(workload: "Workload") -> pd.DataFrame:
-    """Return the schedule of the log as a results table, which is not simulated."""
+    """Return the log's own schedule, not simulated, as a results table."""
     jobs, nothing = workload.table, np.zeros(len(workload.table))
     start_s, run_s = jobs["logged_start_s"].to_numpy(float), jobs["duration_s"].to_numpy(float)
     as_logged = ("job_id", "kind", "num_gpus", "submit_s")
@@ -124,7 +125,7 @@ def recorded(workload: "Workload") -> pd.DataFrame:
 def candidates(workload: "Workload", simulated: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the results of the schedulers that the log may come from; those without results are simulated.
 
-    One under which jobs never end has none.
+    A scheduler under which jobs never end has no results.
     """
     makers = {
         name: partial(baselines.make, baselines.load(name)) for name in CANDIDATES if name not in simulated
@@ -195,7 +196,7 @@ def ratio_intervals(
     limits = {name: percentile_limits(each / sums[reference]) for name, each in sums.items()}
     length_s = length_of_block(submit_s)
     over = f"{count} days" if length_s == DAY else f"{count} blocks of {duration(length_s)}"
-    narrow = f"; they are too narrow below {FULL_WINDOWS}" if count < FULL_WINDOWS else ""
+    narrow = f"; they are too narrow for fewer than {FULL_WINDOWS}" if count < FULL_WINDOWS else ""
     return limits, f"Intervals: over {over} of submissions{narrow}."
 
 
@@ -220,7 +221,7 @@ def resampled(count: int, seed: int) -> NDArray[np.int64]:
 def lines(
     workload: "Workload", simulated: Mapping[str, pd.DataFrame], policies: Sequence[str]
 ) -> tuple[list[str], pd.DataFrame | None]:
-    """Return the sentences on the calibration and on each policy, and the schedule of the log; no schedule without any.
+    """Return the sentences on the calibration and on each policy, and the log's schedule; None without a calibration.
 
     simulated: results tables by policy. policies: those on which a verdict is wanted.
     """
@@ -235,8 +236,8 @@ def lines(
     about = [
         f"Log: mean wait {duration(found.log_s)}, and {100 * waited:.0f} % of {len(logged):,} jobs waited "
         "longer than a minute.",
-        f"Calibration: of {', '.join(name for name in CANDIDATES if name in tried)}, {found.name} is nearest to the "
-        f"log. Its simulated mean wait is "
+        f"Calibration: {found.name} is nearest to the log, among "
+        f"{', '.join(name for name in CANDIDATES if name in tried)}. Its simulated mean wait is "
         f"{duration(found.simulated_s)}, an error of {_percent(found.error)}; half of the jobs start within "
         f"{duration(found.median_s)} of their logged start; rank correlation of starts {found.rank:.3f}.",
     ]
@@ -248,7 +249,10 @@ def lines(
     else:
         about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
     if not judged:
-        about.append(f"No verdict: {found.name} is the candidate nearest to the log's own scheduler.")
+        about.append(
+            f"No verdict: {found.name}, the candidate nearest to the log's own scheduler, stands in for it (name "
+            "another policy with --policy)."
+        )
     return about, logged
 
 
@@ -265,7 +269,7 @@ def sentence(
     if (pauses := int(policy["preemptions"].sum())) and "preemption" not in parts:
         return (
             f"No verdict on {name}: it paused jobs {pauses:,} times, which costs nothing here since the log does not "
-            "say what a pause costs (--physics measured,preemption draws it)."
+            "say what a pause costs (--physics measured,preemption samples it)."
         )
     found = effect(policy, own)
     what = f"{_percent(abs(found.change))} {'lower' if found.change < 0 else 'higher'}"
@@ -288,35 +292,37 @@ def sentence(
     )
     return (
         f"{name} would have {verb} the mean wait by {_percent(abs(found.change))} "
-        f"({' to '.join(f'{100 * each:.0f}' for each in between)}){exact}; {error}."
+        f"({' to '.join(f'{100 * each:.0f}' for each in between)}){exact}; {error}. "
+        f"Longest wait: {duration(policy['wait_s'].max())} under {name}, "
+        f"{duration(own['wait_s'].max())} under {calibration.name}."
     )
 
 
 def too_far(names: str, calibration: Calibration) -> str:
-    """Return the reason for which policies get no verdict where the simulator's error is too large, without a stop."""
+    """Return the sentence, without full stop, that policies get no verdict since the simulator's error is too large."""
     return (
-        f"No verdict on {names}: the simulator's own error on this log is {_percent(calibration.error)}, so the log's "
-        "cluster or scheduler is another than the one simulated (see --cluster, --discipline, and jobs that are not in "
-        "the log)"
+        f"No verdict on {names}: the simulator's own error on this log is {_percent(calibration.error)}, above the "
+        f"limit of {_percent(MAX_ERROR)}, so the log's cluster or scheduler differs from the simulated one (check "
+        "--cluster and --discipline, and whether jobs are missing from the log)"
     )
 
 
 def _several_partitions(workload: "Workload") -> str:
-    """Return a hint at the partitions of a log of several; empty for another log, and if they are simulated."""
+    """Return a hint that the log has several partitions; empty where it has not, or where they are simulated."""
     if workload.scenario.partitions:
         return ""
     names = sorted({*workload.table.get("partition", pd.Series(dtype=str)).astype(str)} - {""})
     if len(names) < 2:
         return ""
     return (
-        f"The log's jobs are of {len(names)} partitions ({_first(names)}), simulated as one: name their nodes "
+        f"The log's jobs belong to {len(names)} partitions ({_first(names)}), simulated as one: name their nodes "
         "(--constraints partition --partitions NAME=0-3,...), or compare the jobs of one partition on its own nodes "
         "(sacct --partition NAME)."
     )
 
 
 def _several_tenants(workload: "Workload", calibration: Calibration) -> str:
-    """Return a hint at quotas of a log of several tenants; empty for another log, and if quotas are simulated.
+    """Return a hint that the log has several tenants; empty where it has not, or where quotas are simulated.
 
     Quotas make jobs wait while GPUs are free, so they do not explain that jobs wait longer in the simulation.
     """
@@ -327,14 +333,14 @@ def _several_tenants(workload: "Workload", calibration: Calibration) -> str:
     if len(names) < 2:
         return ""
     return (
-        f"The log's jobs are of {len(names)} tenants ({_first(names)}), simulated without quotas, and waited longer in "
-        "the log, as quotas would make them: if tenants have quotas, name them (--quotas NAME=GPUS,... or a CSV file, "
-        "and --borrowing idle if tenants may use idle GPUs of others)."
+        f"The log's jobs belong to {len(names)} tenants ({_first(names)}), simulated without quotas, and waited longer "
+        "in the log, as quotas would make them: if tenants have quotas, name them (--quotas NAME=GPUS,... or a CSV "
+        "file, and --borrowing idle if tenants may use idle GPUs of others)."
     )
 
 
 def _given_quotas(workload: "Workload") -> str:
-    """Return a hint at quotas that the log may not have had; empty without quotas."""
+    """Return a hint that the log may not have had the given quotas; empty without quotas."""
     if not workload.scenario.quotas:
         return ""
     return (
@@ -364,7 +370,7 @@ def _distances(logged: pd.DataFrame, simulated: pd.DataFrame) -> Floats:
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent, with a digit after the point below ten."""
+    """Return a share in per cent, with one decimal below 10 %."""
     return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
 
 

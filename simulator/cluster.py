@@ -78,7 +78,8 @@ class Cluster:
         for node, (cores, gpus) in enumerate(zip(self.node_cores, self.node_gpus, strict=True)):
             if cores < gpus:
                 raise ValueError(
-                    f"cluster {self.name}: node {node} has {cores} cores for {gpus} GPUs: expected at least one each"
+                    f"cluster {self.name}: node {node} has {cores} cores for {gpus} GPUs: expected at least one core "
+                    "per GPU"
                 )
 
     @property

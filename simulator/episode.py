@@ -346,7 +346,7 @@ def refuse_infeasible_jobs(states: np.ndarray, jobs: np.ndarray, cluster: Cluste
     """Raise ValueError where the empty cluster of new records could never hold a job."""
     if len(wrong := infeasible_jobs(states, jobs)):
         raise ValueError(
-            f"{len(wrong)} jobs can never run on {cluster.name}, the first is job {wrong[0]}: drop them, or choose a "
+            f"{len(wrong)} jobs can never run on {cluster.name} (the first is job {wrong[0]}): drop them, or choose a "
             "larger cluster"
         )
 

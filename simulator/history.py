@@ -1,10 +1,10 @@
-"""Run times and core needs of finished jobs: the fitted figures, and which jobs resemble each other.
+"""Run times and core needs of finished jobs: parameters fitted to them, and groups of similar jobs.
 
 A batch is a sequence of jobs that one user submits, at most `gap_s` apart, with the same number of GPUs and similar
 iterations: the profiled iteration time of each is within a factor of SIMILAR of that of the job before. Profiles are
-grouped in cells; a job belongs to the cell with the nearest centre: log odds of GPU utilisation, log seconds of an
-iteration, log GiB of memory, log cores requested per GPU, each divided by its scale. The formulas are in
-`simulator.kernel.union.estimates`.
+grouped in cells by their features: log odds of GPU utilisation, log seconds of an iteration, log GiB of memory, and log
+cores requested per GPU, each divided by its scale. A job belongs to the cell with the nearest centre. The formulas are
+in `simulator.kernel.union.estimates`.
 """
 
 import json
@@ -21,28 +21,29 @@ from gpu_cluster_gym.simulator.kernel.union.estimates import (
     history_dtype,
 )
 
-SIMILAR = (
-    2.5  # batch sizes of one model deviate by a quarter, which covers nearly all of their iteration times
-)
+SIMILAR = 2.5
+"""Largest ratio of the iteration times of consecutive jobs of a batch. Batch sizes of a model deviate by a quarter
+(`traces._fill`), so that the iteration times of nearly all pairs of its jobs are within this ratio."""
 MAX_BATCH = 64  # jobs; the next job begins another batch, which bounds the time of an estimate
 MIN_UTILIZATION = 1e-3
-MIN_S, MIN_GIB = 1e-3, 1e-2
-CHUNK_ROWS = 1024  # of distances to all cells
+MIN_S, MIN_GIB = 1e-3, 1e-2  # lower bounds of features before their logarithm
+CHUNK_ROWS = 1024  # jobs whose distances to all cells are in memory at once
 
 Cell = tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class History:
-    """Figures fitted to training windows; errors, deviations and levels are of logarithms.
+    """Parameters fitted to training windows.
 
-    good_error, bad_error: std. dev. of estimates of predictable and of other jobs.
-    within, between: std. dev. of run times (s) in a batch, and of the batch means.
-    level: mean run time (s) by class of GPUs (0, 1, 2-3, 4-7 ...).
-    alike, spread: std. dev. of core needs in a batch, and in a cell.
-    scale: of the features of a profile.
-    cells: rows of the scaled centre, the mean log core need and its number of jobs; empty if cores do not matter.
-    gap_s: maximum time between submissions of a batch.
+    good_error, bad_error: std. dev. of the errors of the log estimates of predictable and of other jobs.
+    within, between: std. dev. of log run times in a batch, and of their means over a batch.
+    level: (NUM_GPU_CLASSES,), mean log run time (s) by class of GPUs (0, 1, 2-3, 4-7 ...).
+    alike, spread: std. dev. of log core needs in a batch, and in a cell.
+    scale: (PROFILE_WIDTH,), divisors of the features of a profile.
+    cells: a row per cell of its scaled centre, mean log core need and number of jobs, (cells, PROFILE_WIDTH + 2);
+        empty if cores do not matter.
+    gap_s: maximum time between consecutive submissions of a batch, s.
     fitted_on: description of the training windows.
     """
 
@@ -59,26 +60,28 @@ class History:
     fitted_on: str = ""
 
     def __post_init__(self) -> None:
-        """Check the figures; ValueError names each invalid field."""
+        """Check the parameters; ValueError names each invalid field."""
         positive = ("good_error", "bad_error", "within", "between", "alike", "spread", "gap_s")
-        wrong = [f"{name} (a positive number)" for name in positive if not 0 < getattr(self, name) < np.inf]
+        wrong = [
+            f"{name!r} to be a finite number > 0" for name in positive if not 0 < getattr(self, name) < np.inf
+        ]
         if len(self.level) != NUM_GPU_CLASSES or not np.isfinite(self.level).all():
-            wrong.append(f"level ({NUM_GPU_CLASSES} finite numbers)")
+            wrong.append(f"'level' to have {NUM_GPU_CLASSES} finite numbers")
         if len(self.scale) != PROFILE_WIDTH or not np.all(np.array(self.scale) > 0):
-            wrong.append(f"scale ({PROFILE_WIDTH} positive numbers)")
+            wrong.append(f"'scale' to have {PROFILE_WIDTH} positive numbers")
         if len(self.cells) > MAX_CELLS or any(len(cell) != PROFILE_WIDTH + 2 for cell in self.cells):
-            wrong.append(f"cells (at most {MAX_CELLS} rows of {PROFILE_WIDTH + 2} numbers)")
+            wrong.append(f"'cells' to have at most {MAX_CELLS} rows of {PROFILE_WIDTH + 2} numbers")
         if wrong:
             raise ValueError(f"invalid history of finished jobs: expected {'; '.join(wrong)}")
 
     def write(self, file: Path) -> None:
-        """Write the figures as JSON."""
+        """Write the parameters as JSON."""
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
 def read(file: Path) -> History:
-    """Return the figures of a fitted file; ValueError if it is not valid."""
+    """Return the parameters in a JSON file; ValueError if it cannot be read or is not valid."""
     try:
         fields = json.loads(file.read_text(encoding="utf-8"))
         fields |= {name: tuple(fields[name]) for name in ("level", "scale")}
@@ -93,12 +96,18 @@ def read(file: Path) -> History:
 def profiles(
     active_ms: np.ndarray, idle_ms: np.ndarray, memory_gib: np.ndarray, cores_each: np.ndarray
 ) -> np.ndarray:
-    """Return the unscaled features of profiles: (jobs, PROFILE_WIDTH)."""
+    """Return the unscaled features of profiles: float64 (jobs, PROFILE_WIDTH).
+
+    active_ms, idle_ms: (jobs,) time of an iteration with the GPU active and idle, ms.
+    memory_gib: (jobs,) memory per GPU, GiB. cores_each: (jobs,) requested cores per GPU.
+    """
     whole_ms = active_ms + idle_ms
-    duty = np.clip(active_ms / np.where(whole_ms > 0, whole_ms, 1.0), MIN_UTILIZATION, 1 - MIN_UTILIZATION)
+    utilization = np.clip(
+        active_ms / np.where(whole_ms > 0, whole_ms, 1.0), MIN_UTILIZATION, 1 - MIN_UTILIZATION
+    )
     return np.column_stack(
         [
-            np.log(duty / (1 - duty)),
+            np.log(utilization / (1 - utilization)),
             np.log(np.maximum(whole_ms / 1000, MIN_S)),
             np.log(np.maximum(memory_gib, MIN_GIB)),
             np.log(np.maximum(cores_each, 1.0)),
@@ -107,7 +116,10 @@ def profiles(
 
 
 def nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Return the index of the centre nearest to each point, the first of equals; both scaled."""
+    """Return the index of the centre nearest to each point, the first of equals: int64 (points,).
+
+    points, centres: scaled features, (points, PROFILE_WIDTH) and (cells, PROFILE_WIDTH).
+    """
     found = np.zeros(len(points), np.int64)
     for begin in range(0, len(points), CHUNK_ROWS):
         apart = points[begin : begin + CHUNK_ROWS, None] - centres
@@ -118,7 +130,12 @@ def nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
 def batches(
     user: np.ndarray, num_gpus: np.ndarray, submit_s: np.ndarray, iteration_s: np.ndarray, gap_s: float
 ) -> np.ndarray:
-    """Return the first job of each job's batch, for jobs in order of submission."""
+    """Return the first job of each job's batch, for jobs in order of submission: int64 (jobs,).
+
+    user, num_gpus: (jobs,) index of the user, and requested GPUs.
+    submit_s, iteration_s: (jobs,) time of submission, and profiled time of an iteration, s.
+    gap_s: maximum time between consecutive submissions of a batch, s.
+    """
     log_s = np.log(np.maximum(iteration_s, MIN_S))
     first = np.arange(len(user))
     size = np.ones(len(user), np.int64)
@@ -139,7 +156,7 @@ def batches(
 
 
 def records_of(history: History | None, jobs: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """Return a history record for each state: the first for these jobs, the others for clones."""
+    """Return a history record for each state: the first is filled in for these jobs, the others are for copies."""
     records = np.zeros(len(states), history_dtype(states["phase"].shape[1]))
     h = records[0]
     for name in ("first_in_batch", "next_in_batch"):
@@ -155,7 +172,7 @@ def records_of(history: History | None, jobs: np.ndarray, states: np.ndarray) ->
 
 
 def lay_out_batches(h: np.record, jobs: np.ndarray, gap_s: float) -> None:
-    """Write the batches of the jobs."""
+    """Write the batches of the jobs into a history record."""
     whole_s = (jobs["profiled_active_ms"] + jobs["profiled_idle_ms"]) / 1000
     first = batches(jobs["user"], jobs["num_gpus"], jobs["submit_s"], whole_s, gap_s)
     h.first_in_batch[: len(jobs)] = first
@@ -167,7 +184,7 @@ def lay_out_batches(h: np.record, jobs: np.ndarray, gap_s: float) -> None:
 
 
 def lay_out_cells(h: np.record, jobs: np.ndarray, history: History) -> None:
-    """Write the cells, and the cell of each job."""
+    """Write the cells, and the cell of each job, into a history record."""
     if not history.cells:
         return
     cells = np.array(history.cells)

@@ -56,8 +56,8 @@ class Physics(Parameters):
         """Raise ValueError for a placement that ignores nodes where they matter."""
         if placement == "pooled" and (self.needs_nodes or self.typed or self.nodes_close):
             raise ValueError(
-                "placement pooled ignores node borders: turn off sharing, cores, bandwidth, links, cpu_jobs, gpu_types "
-                "and failures, or choose another placement"
+                "placement pooled ignores node boundaries: turn off sharing, cores, bandwidth, links, cpu_jobs, "
+                "gpu_types and failures, or choose another placement"
             )
 
     def fields(self, cluster: Cluster) -> dict[str, Any]:

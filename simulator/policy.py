@@ -163,13 +163,13 @@ def gpus_of(given: object) -> tuple[int, ...]:
 
 
 def whole(given: object, name: str, most: int | None = None) -> int:
-    """Return an integer of the built-in type; ValueError for anything else, or beyond `most` in size."""
+    """Return an integer of the built-in type; ValueError for anything else, or beyond `most` in magnitude."""
     try:
         found = index(given)  # type: ignore[arg-type]
     except TypeError:
         raise ValueError(f"{name} {given!r}: expected an integer") from None
     if most is not None and not -most <= found <= most:
-        raise ValueError(f"{name} {found}: expected at most {most}")
+        raise ValueError(f"{name} {found}: expected at most {most} in magnitude")
     return found
 
 

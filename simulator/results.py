@@ -162,6 +162,6 @@ def refuse_unfinished(results: pd.DataFrame, *, allow_unfinished: bool) -> None:
     if unfinished.any() and not allow_unfinished:
         first = results.loc[unfinished, "job_id"].iloc[0]
         raise ValueError(
-            f"{unfinished.sum()} of {len(results)} jobs are unfinished, the first is {first}: "
+            f"{unfinished.sum()} of {len(results)} jobs are unfinished (the first is {first}): "
             "let the episode drain, or pass allow_unfinished=True if the window was cut on purpose"
         )

@@ -100,7 +100,7 @@ class Offsets:
         """Take the rule at offsets of 0, and the names of weights; ValueError for an unknown weight or a switch."""
         known = {each.name: each for each in RULE_PARAMETERS if each.scale > 0}
         if wrong := [name for name in weights if name not in known]:
-            raise ValueError(unknown("weight", wrong[0], known))
+            raise ValueError(unknown("adjustable weight", wrong[0], known))
         self.start, self.names = start, tuple(weights)
         self._of: tuple[RuleParameter, ...] = tuple(known[name] for name in weights)
 

@@ -37,7 +37,8 @@ class Slots:
         """
         if queue_slots < 1 or running_slots < 0:
             raise ValueError(
-                f"queue_slots {queue_slots}, running_slots {running_slots}: expected at least 1 and at least 0"
+                f"queue_slots {queue_slots}, running_slots {running_slots}: expected at least 1 queue slot and no "
+                "negative number"
             )
         self.queue = np.full(queue_slots, -1, np.int64)
         self.running = np.full(running_slots, -1, np.int64)

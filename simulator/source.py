@@ -41,7 +41,7 @@ from gpu_cluster_gym.simulator.shadow import Shadow
 from gpu_cluster_gym.traces import unknown
 
 PLACEMENT_RULES = PLACEMENTS[:3]
-"""Rules that choose a node; `pooled`, the fourth, is a cluster without node borders."""
+"""Rules that choose nodes; `pooled`, the fourth, ignores node boundaries."""
 PREEMPTIONS = ("never", "by_order", "cost_aware")
 MIN_THROTTLE = 0.1
 SCAN = 32

@@ -1,4 +1,4 @@
-"""Tenants of an episode: who submitted each job, the GPUs guaranteed to each, and what they may borrow."""
+"""Tenants of an episode: owners of jobs, with guaranteed GPUs, who may borrow GPUs of one another."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,9 +12,9 @@ from gpu_cluster_gym.simulator.kernel.cluster.layout import BORROWING, MAX_TENAN
 class Tenants:
     """Tenants with quotas; without names there are none.
 
-    names: of the tenants: first those that policies know from the beginning, then the others by first job
-    quotas: guaranteed GPUs of each
-    of_job: (jobs,) number of each job's tenant
+    names: name of each tenant: first those that policies know from the beginning, then the others by first job
+    quotas: guaranteed GPUs of each tenant
+    of_job: (jobs,) index of each job's tenant
     borrowing: none, idle or reclaim; see docs/rules.md
     """
 
@@ -24,11 +24,14 @@ class Tenants:
     borrowing: str = "none"
 
     def __bool__(self) -> bool:
-        """Return whether there are any."""
+        """Return whether there are any tenants."""
         return len(self.names) > 0
 
     def too_wide(self, num_gpus: np.ndarray) -> np.ndarray:
-        """Return which jobs could never start: without borrowing, those wider than their tenant's quota."""
+        """Return which jobs could never start: without borrowing, those wider than their tenant's quota; bool (jobs,).
+
+        num_gpus: (jobs,) requested GPUs.
+        """
         if not self or self.borrowing != "none":
             return np.zeros(len(num_gpus), bool)
         wide: np.ndarray = num_gpus > np.asarray(self.quotas)[self.of_job]
@@ -39,7 +42,10 @@ class Tenants:
     ) -> None:
         """Raise ValueError for quotas that cannot be kept, or with which a job could never start.
 
-        ids: the jobs' names in the message; by default their numbers.
+        num_gpus: (jobs,) requested GPUs.
+        cluster_gpus: GPUs of the cluster.
+        placement: the scenario's placement rule.
+        ids: (jobs,) names of the jobs in the message; by default their numbers.
         """
         if not self:
             return
@@ -53,7 +59,7 @@ class Tenants:
             )
         if sum(self.quotas) > cluster_gpus:
             raise ValueError(
-                f"quotas guarantee {sum(self.quotas):,} GPUs, but the cluster has {cluster_gpus:,}: lower them"
+                f"quotas guarantee {sum(self.quotas):,} GPUs, but the cluster has {cluster_gpus:,}: lower the quotas"
             )
         if (wide := self.too_wide(num_gpus)).any():
             job = int(np.flatnonzero(wide)[0])
@@ -62,7 +68,7 @@ class Tenants:
             first = f"job {name} of tenant {self.names[tenant]!r} (GPUs: {num_gpus[job]:,})"
             raise ValueError(
                 f"{wide.sum():,} of {len(wide):,} jobs request more GPUs than their tenant's quota and could never "
-                f"start, the first is {first}, whose quota is {self.quotas[tenant]}: raise the quotas, let tenants "
+                f"start (the first is {first}, whose quota is {self.quotas[tenant]}): raise the quotas, let tenants "
                 "borrow (--borrowing idle), or drop such jobs (--drop-too-large)"
             )
 
@@ -80,6 +86,7 @@ NO_TENANTS = Tenants()
 def proportional(shares: np.ndarray, gpus: int) -> tuple[int, ...]:
     """Return quotas of at least one GPU that add up to a number of GPUs, in proportion to shares as far as possible.
 
+    shares: (tenants,) weight of each tenant, not all 0. gpus: sum of the quotas.
     One GPU after another goes to the tenant with the smallest quota in relation to its share, of equals to the first.
     ValueError for more tenants than GPUs.
     """

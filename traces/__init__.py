@@ -29,9 +29,11 @@ from gpu_cluster_gym.traces._fill import (
 )
 from gpu_cluster_gym.traces._log import Options, columns_given
 from gpu_cluster_gym.traces._registry import (
+    add_current_folder,
     available,
     did_you_mean,
     find,
+    load_own,
     modules,
     plug_ins,
     provider,
@@ -60,6 +62,7 @@ __all__ = [
     "Column",
     "Snapshot",
     "TraceError",
+    "add_current_folder",
     "asking",
     "available",
     "check",
@@ -72,6 +75,7 @@ __all__ = [
     "finished",
     "first",
     "load",
+    "load_own",
     "models",
     "modules",
     "names",

@@ -87,7 +87,9 @@ class Objects:
             self._line += self._text.count("\n", self._place, error.pos)
             raise self._error(f"no JSON ({error.msg})", f"a {self._what} as a JSON object") from None
         except RecursionError:
-            raise self._error("JSON nested too deeply", f"a {self._what}") from None
+            raise self._error(
+                "JSON nested too deeply", f"a {self._what} as a JSON object of strings and lists"
+            ) from None
         except ValueError as error:  # a constant, or an integer of thousands of digits
             raise self._error(str(error), f"a {self._what} as a JSON object of strings and lists") from None
         self._line += self._text.count("\n", self._place, end)

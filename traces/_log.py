@@ -250,7 +250,7 @@ class Log:
     def table(self, clock: Clock | None = None, *, absolute: bool = False) -> pd.DataFrame:
         """Return the checked job table, on a clock that starts at the first submission unless `absolute`.
 
-        TraceError where no job is left.
+        `attrs["zero_s"]` is the table's time 0 on the log's clock. TraceError where no job is left.
         """
         import pandas as pd
 
@@ -269,11 +269,13 @@ class Log:
         table = pd.DataFrame(cells)
         notes = [f"{what}: {number:,}" for what, number in self.counts.items()]
         table.attrs["notes"] = [*notes, *self.notes, *(clock.notes() if clock else [])]
-        if not self.unfinished:
-            return check(table, file=self.file, line=self.line)  # type: ignore[arg-type]
-        found = self._checked_without(table)
         zero_s = 0.0 if absolute else float(first)
-        found.attrs |= {"zero_s": zero_s, "latest_s": self.latest_s - zero_s}
+        if self.unfinished:
+            found = self._checked_without(table)
+            found.attrs["latest_s"] = self.latest_s - zero_s
+        else:
+            found = check(table, file=self.file, line=self.line)  # type: ignore[arg-type]
+        found.attrs["zero_s"] = zero_s
         return found
 
     def _checked_without(self, table: pd.DataFrame) -> pd.DataFrame:

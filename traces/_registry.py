@@ -1,5 +1,6 @@
 """Names on the command line: a name is a module of its folder, or an entry point of an installed package."""
 
+import os
 import sys
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -76,6 +77,36 @@ def find(package: str, name: str, attribute: str, what: str = "") -> Any:
             f"{what or attribute} {name!r}: module {found.__name__} does not define {attribute!r}"
         )
     return getattr(found, attribute)
+
+
+def add_current_folder() -> None:
+    """Make modules in the current folder importable, also for an installed command."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def load_own(what: str, name: str) -> Any:
+    """Return the function, class or object named `package.module:attribute`.
+
+    what: the kind of thing in error messages. ValueError if there is none, or if it cannot be called.
+    """
+    add_current_folder()
+    module, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ValueError(f"{what} {name!r}: expected package.module:attribute, such as mylab.mine:{what}")
+    try:
+        found = getattr(import_module(module), attribute, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the module exists, but an import inside it fails
+        raise ValueError(
+            f"{what} {name!r}: no module {error.name!r}; expected one in the current folder or installed"
+        ) from error
+    if not callable(found):
+        known = [each for each, value in vars(import_module(module)).items() if callable(value)]
+        hint = did_you_mean(attribute, known)
+        raise ValueError(f"{what} {name!r}: {module} has no callable attribute {attribute!r}{hint}")
+    return found
 
 
 def unknown(what: str, name: str, known: Collection[str]) -> str:

@@ -77,7 +77,7 @@ def snapshot(
         table, found, now_s = _squeue.read(file)
         if at is not None:
             raise TraceError(
-                file, None, None, "--at for squeue --json", "no --at, since that has a single time"
+                file, None, None, "--at for squeue --json", "no --at, since this file has a single time"
             )
     else:
         table = _readers.read(name, file, Options(columns, time_zone, unfinished=True))
@@ -128,7 +128,11 @@ def cut(table: pd.DataFrame, now_s: float, file: File = "job table") -> Snapshot
         present = present[present["num_gpus"] > 0]
     if present.empty:
         raise TraceError(
-            file, None, None, "no running or queued job", "at least one (choose a time with jobs: --at TIME)"
+            file,
+            None,
+            None,
+            "no running or queued job on GPUs",
+            "at least one (in a log, choose a time with such jobs: --at TIME)",
         )
     hidden = np.where(start_s[present.index] <= now_s, start_s[present.index], np.nan)
     present = present.assign(logged_start_s=hidden, duration_s=np.nan).reset_index(drop=True)

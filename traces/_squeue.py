@@ -198,7 +198,7 @@ def _number(job: dict[str, Any], name: str, file: File, line: int, usual: float)
     if found is None or found in NO_VALUE:
         return usual
     if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1e12:
-        raise TraceError(file, line, name, quote(found), "a number")
+        raise TraceError(file, line, name, quote(found), "a number >= 0 and < 1e12")
     return float(found)
 
 

@@ -336,7 +336,7 @@ def read_bytes(file: str | PathLike[str], *, most: int | None = None) -> bytes:
         raise TraceError(file, None, None, found, "a readable file") from None
     if len(data) > limit:
         expected = (
-            f"at most {_FREE_BYTES:,} + {_BYTES_PER_PACKED_BYTE} for each packed one (or unpack it first)"
+            f"at most {_FREE_BYTES:,} + {_BYTES_PER_PACKED_BYTE:,} for each packed byte (or an unpacked file)"
         )
         raise TraceError(file, None, None, f"more than {limit:,} bytes when unpacked", expected)
     return data

@@ -58,7 +58,9 @@ def read(file: File, options: Options) -> pd.DataFrame:
     start = table["submit_s"].min()
     table = table.assign(submit_s=table["submit_s"] - start, logged_start_s=table["logged_start_s"] - start)
     table.attrs["notes"] = [f"{what}: {count:,}" for what, count in notes.items() if count]
-    return check(table, file=file, line=lines)
+    checked = check(table, file=file, line=lines)
+    checked.attrs["zero_s"] = float(start)
+    return checked
 
 
 reader = Reader("Philly's cluster_job_log", looks_like, read)

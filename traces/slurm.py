@@ -48,7 +48,7 @@ ENDED = (
 )  # fmt: skip
 STATES = {*RUNNING, *QUEUED, *ENDED}
 TRES = ("AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES")
-"""Fields that may name GPUs, the best first; GRES are counted for each node."""
+"""Fields that may name GPUs, in order of preference; those of GRES count the GPUs of each node."""
 _JOB = re.compile(r"\d{1,12}(?:_(?:\d{1,12}|\[[^\]|]{1,4000}\]))?(?:\+\d{1,6})?", re.ASCII)
 _STEP = re.compile(_JOB.pattern + r"\.[\w+.\-]{1,64}", re.ASCII)
 _AMOUNT = re.compile(r"(\d{1,9})(?:\.\d+)?[KMGTP]?[nc]?", re.ASCII)
@@ -68,13 +68,17 @@ SLICES = 7
 
 
 def looks_like(head: Head) -> bool:
-    """Return whether a file begins with the headings of `sacct` between bars."""
+    """Return whether a file begins with the headings of `sacct`, separated by bars."""
     names = set(head.fields("|"))
     return bool({"JobID", "JobIDRaw"} & names) and bool({"Submit", "State", "Start", "Elapsed"} & names)
 
 
 def read(file: File, options: Options) -> pd.DataFrame:
-    """Read the jobs that ran; what is left out, merged or rounded is counted in the notes."""
+    """Read the jobs that started, with `options.unfinished` also those that wait.
+
+    A job that still runs has its run time until then, with `options.unfinished` none (NaN). Notes count the jobs that
+    are left out, merged or rounded.
+    """
     clock = Clock(options.time_zone)
     headings = _delimited.header_of(file, "|")
     job_id = "JobID" if "JobID" in headings else "JobIDRaw"
@@ -84,7 +88,11 @@ def read(file: File, options: Options) -> pd.DataFrame:
     tres = [name for name in TRES if name in headings]
     if not tres:
         raise TraceError(
-            file, 1, "AllocTRES", quote(", ".join(headings)), f"AllocTRES, which names GPUs: {EXPORT}"
+            file,
+            1,
+            "AllocTRES",
+            quote(", ".join(headings)),
+            f"a field that names GPUs, one of {', '.join(TRES)}: {EXPORT}",
         )
     words = (
         "User",
@@ -165,7 +173,7 @@ def _expand_arrays(log: Log) -> None:
 
 
 def array_tasks(text: str) -> list[str]:
-    """Return the tasks in a text like 3-9,12:15%4 or 0-20:5; empty for another text."""
+    """Return the tasks in a text like 3-9,12%4 or 0-20:5; empty for another text."""
     tasks: list[str] = []
     for part in text.partition("%")[0].split(","):
         match = _TASKS.fullmatch(part)
@@ -196,7 +204,7 @@ def _leave_out_what_never_ran(log: Log) -> None:
 
 
 def _set_times(log: Log) -> None:
-    """Set arrivals, starts and run times: the elapsed time where the log has it, since it leaves out suspensions."""
+    """Set arrivals, starts and run times: elapsed times where the log has them, since these exclude suspensions."""
     submit = log["Submit"]
     if "Eligible" in log:
         eligible = log["Eligible"].after(submit.early)
@@ -205,7 +213,7 @@ def _set_times(log: Log) -> None:
         later &= eligible <= start_s
         log.count(
             later,
-            "jobs that became eligible after their submission (dependencies, begin times), arriving then",
+            "jobs that became eligible after their submission (dependencies, begin times), and arrive then",
         )
         submit = type(submit)(np.where(later, eligible, submit.early), np.where(later, eligible, submit.late))
     running = among(log["state"], RUNNING)
@@ -215,7 +223,9 @@ def _set_times(log: Log) -> None:
     if end is not None:  # in an hour that the clock showed twice
         latest_s, begun_s = log["Start"].late, end.early - elapsed
         second = (end.early == end.late) & (np.abs(begun_s - latest_s) < np.abs(begun_s - start_s))
-        log.count(second, "starts in an hour that the clock showed twice, read as the second by the run time")
+        log.count(
+            second, "starts in an hour that the clock showed twice, placed in the second one by the run time"
+        )
         start_s = np.where(second, latest_s, start_s)
     log.refuse_early(start_s, submit.early, "Start", "submission")
     log["submit_s"], log["logged_start_s"] = submit.early, start_s
@@ -258,7 +268,11 @@ def _set_limits(log: Log) -> None:
 
 
 def _set_gpus(log: Log, fields: list[str]) -> None:
-    """Set num_gpus, gpu_type and cpu_cores from the first of the fields that names GPUs or is not blank."""
+    """Set num_gpus, gpu_type and cpu_cores.
+
+    fields: read in order up to the first that names GPUs, which sets the GPUs and their type. The last one read that
+      has cores sets the cores.
+    """
     nodes = _counts(log, ("NNodes", "AllocNodes"), 1.0)
     known: dict[tuple[str, str], tuple[float, float, float, str, bool]] = {}
     gpus, cores = np.zeros(len(log)), np.full(len(log), np.nan)
@@ -289,7 +303,9 @@ def _set_gpus(log: Log, fields: list[str]) -> None:
     log.round_up_gpus(gpus, fields[0])
     log.set_text("gpu_type", kinds)
     if (seen := sorted({kind for kind in kinds if kind})) and len(seen) > 1:
-        log.notes.append(f"types of GPUs in the log, all simulated alike: {', '.join(seen[:20])}")
+        log.notes.append(
+            f"types of GPUs in the log, which bind jobs only with --constraints gpu_type: {', '.join(seen[:20])}"
+        )
     cores = np.where(np.isfinite(cores), cores, _counts(log, ("NCPUS", "AllocCPUS"), np.nan))
     if np.isfinite(cores).all() and len(cores):
         log["cpu_cores"] = np.maximum(cores, 1.0)
@@ -305,10 +321,11 @@ def _counts(log: Log, names: tuple[str, ...], usual: float) -> Floats:
 
 
 def _resources(cell: str) -> tuple[float, float, float, str]:
-    """Return whole GPUs, compute slices, cores and the type of GPU in a field of TRES or GRES; ValueError for others.
+    """Return whole GPUs, compute slices, cores and the type of GPU in a field of TRES or GRES.
 
-    A total without a type, as in `gres/gpu=2,gres/gpu:a100=2`, counts the GPUs and MIG slices of the typed entries, and
-    whole GPUs without a type.
+    ValueError for another text.
+    An entry without a type, as the first of `gres/gpu=2,gres/gpu:a100=2`, is a total that includes the GPUs and MIG
+    slices of the typed entries.
     """
     total, typed, slices, parts, cores, kinds = 0.0, 0.0, 0.0, 0.0, 0.0, list[str]()
     for item in re.split(r",(?![^()]*\))", cell):
@@ -341,9 +358,12 @@ def _heterogeneous(log: Log) -> Mask:
 
 
 def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:
-    """Merge the rows of an id: components of a gang that runs at once, or attempts one after another."""
+    """Merge the rows of an id: components of a gang that runs at once, or attempts one after another.
+
+    among: rows that may be merged. how: "gang" or "attempts".
+    """
     frame = pd.DataFrame({"id": ids, "among": among, "row": np.arange(len(log))})
-    frame["start"] = np.nan_to_num(log["logged_start_s"], nan=np.inf)  # of a pending attempt: the last
+    frame["start"] = np.nan_to_num(log["logged_start_s"], nan=np.inf)  # the last attempt may be pending
     several = frame["among"] & frame.duplicated(["id", "among"], keep=False)
     if not several.any():
         return

@@ -49,10 +49,10 @@ def read(file: File, options: Options) -> pd.DataFrame:
     cells, line = _fast(body, first_line) or _strict(body, first_line, file)
     log = Log(file, {name: cells[:, at] for at, name in enumerate(FIELDS)}, line)
     log.refuse(~(log["job number"] >= 0), "job number", log["job number"], "a number >= 0")
+    log.leave_out(np.isin(log["status"], PARTS), "lines left out, on parts of jobs that were swapped out")
     log.refuse(~(log["submit time"] >= 0), "submit time", log["submit time"], "seconds >= 0")
     for name in FIELDS[2:]:
         log.refuse(~(log[name] >= -1), name, log[name], "a number, or -1 where it is unknown")
-    log.leave_out(np.isin(log["status"], PARTS), "lines left out, on parts of jobs that were swapped out")
     log.unfinished = options.unfinished
     unfinished = (log["run time"] < 0) & ~np.isin(log["status"], ENDED)
     log.leave_out((log["run time"] <= 0) & ~(unfinished & log.unfinished), ZERO)

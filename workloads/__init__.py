@@ -148,8 +148,8 @@ def refuse_contradictions(scenario: Scenario, fields: Mapping[str, Any], workloa
         )
     if fields.get("target_load"):
         raise ValueError(
-            f"--target-load does not apply to the steady windows of {steady}, whose load is --steady-load: drop "
-            "either flag"
+            "--target-load does not apply to steady windows, whose load --steady-load sets: drop --target-load or "
+            f"{steady}"
         )
     if "jobs" in fields and "steady_load" not in fields:
         raise ValueError(

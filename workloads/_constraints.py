@@ -92,7 +92,7 @@ def partitions_of(scenario: Scenario, machines: Cluster) -> list[set[str]]:
     for name, nodes in (partitions_in(scenario.partitions) or {}).items():
         if (last := max(nodes)) >= machines.num_nodes:
             raise ValueError(
-                f"partitions {name}: {machines.name} has no node {last}, its nodes are numbered 0 to "
+                f"partitions {name}: {machines.name} has no node {last}, since its nodes are numbered 0 to "
                 f"{machines.num_nodes - 1}: correct the partitions, or choose a larger cluster"
             )
         for node in nodes:
@@ -142,7 +142,7 @@ def refuse_circles(table: pd.DataFrame, waits_for: np.ndarray, where: str) -> No
     if circle := circle_in(waits_for):
         ids = table["job_id"].astype(str)
         named = " -> ".join(ids[row] for row in (*circle, circle[0]))
-        raise ValueError(f"{where}: jobs depend on one another in a circle, {named}: {WAYS_OUT}")
+        raise ValueError(f"{where}: jobs depend on one another in a circle ({named}): {WAYS_OUT}")
 
 
 def not_simulated(table: pd.DataFrame, scenario: Scenario) -> list[str]:

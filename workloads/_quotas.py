@@ -78,7 +78,7 @@ def quotas_from_csv(file: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for line, row in rows:
         if row[tenant] in found:
-            raise TraceError(file, line, "tenant", repr(row[tenant]), "each tenant once")
+            raise TraceError(file, line, "tenant", f"{row[tenant]!r} again", "each tenant once")
         if not row[gpus].isdecimal():
             raise TraceError(file, line, "gpus", repr(row[gpus]), "a whole number of GPUs")
         found[row[tenant]] = int(row[gpus])

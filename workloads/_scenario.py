@@ -182,21 +182,21 @@ class Rules:
     nodes; or the JSON of scontrol show nodes --json. Default: that of the workload; 8x8 for windows with a fixed number
     of jobs; philly if --full-trace replays the trace philly."""
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
-    """Rule that chooses a node; pooled ignores node borders."""
+    """Rule that chooses nodes; pooled ignores node boundaries."""
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
     """Handling of a job that does not fit. greedy: skip it; strict: strict FIFO, it blocks the queue; easy: EASY
     backfilling."""
     quotas: str | None = choice(None, expected=quotas_expected)
     """GPUs guaranteed to each tenant (column tenant, else vc): proportional (to GPUs x run time, summed over its
     jobs in the window, which no scheduler knows in advance), NAME=GPUS,... or a CSV file with the columns tenant and
-    gpus. Default: no tenants."""
+    gpus. Default: no quotas."""
     borrowing: Literal["none", "idle", "reclaim"] = "none"
     """Use of GPUs beyond a tenant's quota. none: not allowed; idle: GPUs that no other tenant claims; reclaim: the
     same, until other tenants need their guaranteed GPUs and take them back by preemption."""
     constraints: str | None = choice(None, expected=constraints_expected)
     """Columns of a log that bind jobs: gpu_type (types of GPUs that a job may use), partition (see --partitions),
     depends_on (jobs that must end before a job may start), priority (which policies then see); a comma-separated list,
-    or all that the log has. Default: none."""
+    or all, for those that the log has. Default: none."""
     partitions: str | None = choice(None, expected=partitions_expected)
     """Nodes of each partition, for --constraints partition: NAME=0-3+8,OTHER=4-7, by the numbers of nodes from 0;
     partitions may overlap."""
@@ -221,8 +221,8 @@ class Rules:
     steady_load: float | None = choice(None, above=0)
     """Offered load of steady windows: sum over jobs of GPUs x min(duration, length of the window), divided by the GPUs
     of the cluster x length. A steady window is a stretch of days that begins with running and queued jobs; only jobs
-    submitted in its middle are scored. Jobs are thinned to this load. Without it: windows of `jobs` jobs that start
-    from an empty cluster."""
+    submitted in its middle are scored. Jobs are thinned to this load. None: windows of `jobs` jobs that start from an
+    empty cluster."""
     warm_days: float = choice(7.0, above=0)
     """Days before the counted jobs of a steady window, simulated under FIFO for every policy."""
     counted_days: float = choice(3.0, above=0)
@@ -241,7 +241,7 @@ class Rules:
     deadline_slack: float = choice(0.0, least=0)
     """Mean slack of deadlines drawn for a trace without any, in units of estimated run time; 0 draws none."""
     duty_error: float = choice(DUTY_ERROR, least=0)
-    """Standard deviation of the error of a profiled duty cycle, in log odds, for a trace without profiles."""
+    """Standard deviation of the error of a profiled GPU utilisation, in log odds, for a trace without profiles."""
     memory_error: float = choice(MEMORY_ERROR, least=0)
     """Standard deviation of the log error of profiled memory, for a trace without profiles."""
     run_time_predictor: str | None = None

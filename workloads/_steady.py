@@ -133,7 +133,7 @@ def with_the_load(
     if starts_s and not any(enough):
         raise ValueError(
             f"steady_load {scenario.steady_load:g}: no steady window of {scenario.trace_file} has that load on "
-            f"{scenario.cluster_name}, the busiest has {max(offered):.3g} (choose a lower load or a smaller cluster)"
+            f"{scenario.cluster_name}: the busiest has {max(offered):.3g} (choose a lower load or a smaller cluster)"
         )
     if all(enough):
         return table, starts_s
@@ -152,7 +152,7 @@ def _rows(table: pd.DataFrame, scenario: Scenario, begin_s: float) -> pd.DataFra
     inside = (table["submit_s"] >= begin_s) & (table["submit_s"] < begin_s + end_s)
     rows = table[inside & (table["num_gpus"] <= gpus)].reset_index(drop=True)
     rows = rows.assign(submit_s=rows["submit_s"] - begin_s)
-    rows.attrs = table.attrs
+    rows.attrs = {**table.attrs, "zero_s": table.attrs.get("zero_s", 0.0) + begin_s}
     return rows
 
 

@@ -1,6 +1,6 @@
-"""Workloads: a job table made ready for a cluster, with missing columns filled in and infeasible jobs refused.
+"""Workloads: job tables prepared for a cluster, with missing columns filled in, and infeasible jobs refused or dropped.
 
-The way of a table is `load` (trace) -> `filled` (missing columns) -> `prepare` (jobs that fit, arrivals, shift) ->
+A table passes through `load` (trace) -> `filled` (missing columns) -> `prepare` (jobs that fit, arrivals, shift) ->
 `Workload.episode`. The simulator and pandas are imported inside functions: the commands' --help imports this module.
 """
 
@@ -59,7 +59,7 @@ FILES = ("trace_file", "cluster", "run_time_predictor", "quotas")
 """Fields of a scenario that may name a file."""
 ROWS_SHOWN = 10
 RUN_TIMES = ("duration_s", "profiled_duration_s", "predicted_duration_s")
-ROUNDING = 1e-9  # of times, in seconds and as a share
+ROUNDING = 1e-9  # tolerance of times: absolute, in seconds, plus relative
 WRITTEN = "fitted"  # the one field of a job that is written during an episode
 MACHINES = ("node_gpus", "node_memory", "node_cores", "node_type", "gpu_node", "node_first", "node_group")
 RULES = (
@@ -68,6 +68,7 @@ RULES = (
     *("num_dependencies", "dependents_end", "dependents"),
     *(name for name, *_ in PHYSICS),
 )
+"""Fields of the state with the machines, and with the rules: no policy may change them."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,8 @@ class Workload:
     scenario: the scenario it was prepared for
     window: its part of the trace
     tenants: tenants of the jobs, and their quotas
-    constraints: nodes and other jobs that bind the jobs
-    least_room: number of jobs for which records have room at least, as in windows of one batch
+    constraints: nodes that each job may use, and jobs that must end before it may start
+    min_room: lower bound on `room`, the same for windows of one batch
     """
 
     table: pd.DataFrame
@@ -91,7 +92,7 @@ class Workload:
     window: Window = FULL_TRACE
     tenants: Tenants = NO_TENANTS
     constraints: Constraints = NO_CONSTRAINTS
-    least_room: int = 0
+    min_room: int = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Workload:
         """Return itself: it never changes."""
@@ -112,7 +113,7 @@ class Workload:
 
     @cached_property
     def counted(self) -> np.ndarray:
-        """Mask of the jobs that count in metrics, bool (jobs,): in a steady window those of its middle, else all."""
+        """Mask of the jobs that count in metrics, bool (jobs,): all, in a steady window those of its counted days."""
         if self.scenario.steady_load is None:
             return np.ones(len(self.jobs), bool)
         return counted(self.scenario, self.jobs["submit_s"])
@@ -121,7 +122,7 @@ class Workload:
     def room(self) -> int:
         """Minimum capacity of records, in jobs and in dependencies; equal for windows of a batch."""
         usual = self.scenario.jobs if self.scenario.steady_load is not None else 0
-        return max(len(self.jobs), len(self.constraints.waits_for), usual, self.least_room)
+        return max(len(self.jobs), len(self.constraints.waits_for), usual, self.min_room)
 
     @cached_property
     def first_counted(self) -> int:
@@ -181,9 +182,10 @@ class Workload:
         return physics_of(self.cluster, self.scenario)
 
     def results(self, episode: Episode) -> pd.DataFrame:
-        """Return the results table of a finished episode; ValueError if jobs are unfinished.
+        """Return the results table of a finished episode, of the jobs that count.
 
-        RuntimeError where what no policy may change did change: the jobs, the machines, the rules.
+        ValueError if any of these is unfinished. RuntimeError if the jobs, the machines or the rules changed during the
+        episode, or if a job finished too early.
         """
         from gpu_cluster_gym.simulator import results
 
@@ -213,12 +215,13 @@ class Workload:
             job = int(wrong[0])
             raise RuntimeError(
                 f"job {self.table['job_id'].iloc[job]} completed within {took_s[job]:g} s, below its lower bound of "
-                f"{least_s[job]:g} s: the simulator's memory was changed"
+                f"{least_s[job]:g} s: the policy wrote into the simulator's memory (let it read its view only; see "
+                "SECURITY.md)"
             )
 
 
 def fingerprints(episode: Episode) -> dict[str, bytes]:
-    """Return digests of what must stay the same throughout an episode: jobs, machines and rules."""
+    """Return digests of the constants of an episode: jobs, machines and rules."""
     jobs, state = episode.jobs, episode.states[0]
     kind, first = jobs.dtype.fields[WRITTEN][:2]  # type: ignore[index]
     cells = np.frombuffer(jobs, np.uint8).reshape(len(jobs), -1)
@@ -287,12 +290,12 @@ def _named_predictor(name: str) -> History:
 
 
 def physics_of(machines: Cluster, scenario: Scenario) -> Physics:
-    """Return the interactions of jobs on a cluster; cores may be allocated without affecting speed."""
+    """Return the interactions of jobs on a cluster; ValueError for GPUs whose speed is unknown where it matters."""
     parts = scenario.parts
     if "gpu_types" in parts and machines.without_speed:
         raise ValueError(
             f"physics gpu_types: no public measurement of the speed of {', '.join(machines.without_speed)} is known: "
-            f"drop gpu_types, or choose GPUs of {', '.join(GPU_TYPES)}"
+            f"drop gpu_types, or choose among the types {', '.join(GPU_TYPES)}"
         )
     return Physics(
         **acting(scenario, parts),
@@ -315,7 +318,7 @@ def load(
 ) -> pd.DataFrame:
     """Return the job table of a trace, or of a named workload that generates its own jobs; see `traces.load`.
 
-    ValueError lists the names.
+    ValueError for an unknown name.
     """
     traces.refuse_while_asking("a trace")
     if trace is None or trace in traces.names():
@@ -366,7 +369,8 @@ def restricted(table: pd.DataFrame, scenario: Scenario, seed: int) -> pd.DataFra
         if len(sizes) > 1:
             raise ValueError(
                 f"sharing_share {scenario.sharing_share:g}: jobs that reserve a whole GPU require GPUs of one memory "
-                f"size, but {scenario.cluster_name} has {', '.join(f'{size:g} GiB' for size in sorted(sizes))}"
+                f"size, but {scenario.cluster_name} has {', '.join(f'{size:g} GiB' for size in sorted(sizes))}: "
+                "choose another cluster, or sharing_share=1"
             )
         alone = ~_drawn(table, scenario.sharing_share, seed, "sharing") & (table["num_gpus"] > 0)
         for name in ("gpu_memory_gib", "profiled_memory_gib"):
@@ -383,7 +387,7 @@ def _drawn(table: pd.DataFrame, share: float, seed: int, what: str) -> np.ndarra
 
 
 def _without_startup(table: pd.DataFrame) -> pd.DataFrame:
-    """Return filled jobs with start-ups subtracted from their run times, since a log counts both.
+    """Return filled jobs with start-ups subtracted from their run times, since logged run times include them.
 
     A start-up is at most half the estimated run time, and at least half of each run time is left.
     """
@@ -404,7 +408,7 @@ def prepare(
     """Return a filled job table as a workload.
 
     Jobs that the empty cluster, or the quota of their tenant, could never hold are dropped where the scenario says so;
-    else ValueError lists them.
+    otherwise they are named by a ValueError.
     quotas: GPUs guaranteed to each tenant; by default as the scenario says.
     """
     traces.refuse_while_asking("a workload")
@@ -430,7 +434,8 @@ def prepare(
         return prepare(smaller, scenario, window=window, quotas=quotas)
     tenants = tenants_of(table, quotas, scenario.borrowing)
     if scenario.drop_too_large and (wide := tenants.too_wide(jobs["num_gpus"])).any():
-        smaller = _without(table, wide, "jobs wider than the quota of their tenant dropped")
+        remedy = "raise the quotas, or let tenants borrow"
+        smaller = _without(table, wide, "jobs wider than the quota of their tenant dropped", remedy)
         return prepare(smaller, scenario, window=window, quotas=quotas)
     table = with_note_of_quotas(table, quotas, scenario)
     tenants.check(jobs["num_gpus"], machines.num_gpus, scenario.placement, table["job_id"].to_numpy())
@@ -488,12 +493,14 @@ def _without_infeasible(
     return _without(table, infeasible, f"jobs larger than {what} dropped")
 
 
-def _without(table: pd.DataFrame, gone: np.ndarray, why: str) -> pd.DataFrame:
-    """Return the table without some jobs, with a note of their number; ValueError if none is left."""
+def _without(
+    table: pd.DataFrame, gone: np.ndarray, why: str, remedy: str = "choose another trace or physics"
+) -> pd.DataFrame:
+    """Return the table without some jobs, with a note of their number; ValueError with the remedy if none is left."""
     if not gone.any():
         return table
     if gone.all():
-        raise ValueError(f"{why}: none of the {len(table):,} jobs is left (choose another trace or physics)")
+        raise ValueError(f"{why}: none of the {len(table):,} jobs is left ({remedy})")
     smaller = table[~gone].reset_index(drop=True)
     smaller.attrs = table.attrs
     return _with_note(smaller, f"{why}: {gone.sum():,}")
@@ -531,7 +538,7 @@ def _infeasible_message(table: pd.DataFrame, rows: np.ndarray, scenario: Scenari
 
 
 def _request(gpus: int, memory: float, cores: float, machines: Cluster) -> str:
-    """Return what a job asks for, as far as it is too much."""
+    """Return the parts of a job's request that may be too large."""
     if not gpus:
         return f"{cores:g} cores, no GPU"
     if gpus > machines.num_gpus:
@@ -542,7 +549,10 @@ def _request(gpus: int, memory: float, cores: float, machines: Cluster) -> str:
 
 
 def capped_load(table: pd.DataFrame, gpus: int, factor: float = 1.0) -> float:
-    """Return sum(g x min(d, T)) / (GPUs x T), where T is the span of the arrivals stretched by `factor`."""
+    """Return sum(g x min(d, T)) / (GPUs x T) over jobs with g GPUs and duration d, s.
+
+    T is the span of the arrivals, s, stretched by `factor`.
+    """
     span = float(table["submit_s"].iloc[-1] - table["submit_s"].iloc[0]) * factor
     work = float((table["num_gpus"] * table["duration_s"].clip(upper=span)).sum())
     return work / (gpus * span) if span > 0 else np.inf
@@ -599,7 +609,7 @@ def with_physics(scenario: Scenario) -> Scenario:
 
 
 def refuse_idle_shares(scenario: Scenario) -> None:
-    """Raise ChoiceError for a share of jobs that are elastic, or share GPUs, where no job is simulated so."""
+    """Raise ChoiceError for a share of elastic jobs, or of jobs that share GPUs, where the physics has no such jobs."""
     for name, needed in (("elastic_share", {"elastic"}), ("sharing_share", {"sharing", "memory"})):
         share = getattr(scenario, name)
         if share != 1 and not needed <= set(scenario.parts):
@@ -618,8 +628,8 @@ def read(scenario: Scenario) -> pd.DataFrame:
         on_cpu = (table["num_gpus"] == 0).to_numpy()
         if on_cpu.all():
             raise ValueError(
-                f"{scenario.trace_file}: none of the {len(table):,} jobs has GPUs: expected some, or --physics with "
-                "cpu_jobs (Slurm logs GPUs only where AccountingStorageTRES of slurm.conf has gres/gpu)"
+                f"{scenario.trace_file}: none of the {len(table):,} jobs has GPUs: expected at least one that has, "
+                "or cpu_jobs in --physics (Slurm logs GPUs only where AccountingStorageTRES of slurm.conf has gres/gpu)"
             )
         table = _without(table, on_cpu, "CPU jobs of the log left out, since cpu_jobs is off")
     return filled(table, scenario, seed=scenario.seed)

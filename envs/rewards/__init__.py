@@ -9,6 +9,8 @@ Its parameters name the quantities that it needs of a step, each a float64 array
   not available for every action.
 - `regret`: increase in the step of the least job-seconds that the jobs present before it can cost in all; see the
   module `regret`.
+- `slowdown_regret`: the same, with the seconds of a job multiplied by 100 s / (its run time alone, at least 10 s): they
+  add up to its slowdown times 100 s.
 - `slowdown`: integral of the sum of 1 / (run time alone, at least 10 s) over the jobs present, divided by the number of
   jobs: it adds up to their mean slowdown.
 

@@ -364,6 +364,21 @@ def timeline_means(run: Run, policy: str, window: int, edges: np.ndarray) -> pd.
     return pd.DataFrame({"from_s": edges[:-1], **means})
 
 
+def held_share(run: Run, policy: str) -> float:
+    """Return the share of the cluster's GPUs that any job holds, mean over windows; NaN where all jobs come at once.
+
+    From the first to the last submission of the scored jobs, those around them included; a shared GPU counts once.
+    """
+    shares = []
+    for window in run.windows:
+        totals = window_rows(run.timeline[policy], window)
+        edges = np.array([0.0, window_rows(run.jobs[policy], window)["submit_s"].max()])
+        if edges[1] > 0:
+            held = time_means(totals["time_s"].to_numpy(), totals["held_gpus"].to_numpy(float), edges)
+            shares.append(held[0] / len(run.node_of_gpu))
+    return float(np.mean(shares)) if shares else math.nan
+
+
 def time_edges(run: Run, window: int, bins: int) -> np.ndarray:
     """Return the edges of equal time bins from the first submission of a window to the finish of its last job."""
     return np.linspace(0.0, run.span_s(window), bins + 1)

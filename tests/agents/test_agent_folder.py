@@ -323,5 +323,7 @@ def test_no_file_named_by_an_agent_is_opened_for_its_scores(tmp_path: Path) -> N
     checkpoint.save(
         tmp_path / "agent", Agent(opinionated(), TINY, replace(SCENARIO, trace_file="/data/jobs.csv"))
     )
-    with pytest.raises(ValueError, match=r"trained with the file jobs.csv: name it with --trace-file"):
+    with pytest.raises(
+        ValueError, match=r"trained with the file jobs.csv: name it with --trace-file, --cluster"
+    ):
         trained_on([of_folder(tmp_path / "agent")])

@@ -98,6 +98,6 @@ def test_where_no_constants_were_searched_the_rule_as_it_is_teaches(tmp_path: Pa
 def test_without_any_teacher_it_is_refused(tmp_path: Path) -> None:
     learner = learner_of(crowded(tmp_path), replace(FEW, extra_workloads=()))
     with pytest.raises(
-        ValueError, match="--algorithm distillation requires constants, but none exist for own"
+        ValueError, match="--algorithm distillation requires constants, but none exist for any"
     ):
         learner.model()

@@ -64,6 +64,12 @@ def test_a_better_order_is_learned_from_random_weights(tmp_path: Path) -> None:
     assert final["srtf"].ratio == pytest.approx(1.0, abs=0.01)
 
 
+def test_a_reward_that_cannot_be_loaded_is_refused_before_windows_are_drawn(tmp_path: Path) -> None:
+    training = PlainTraining(reward="math:sinus")
+    with pytest.raises(ValueError, match="reward 'math:sinus': math has no callable attribute 'sinus'"):
+        learner_of(small_first(tmp_path), training)
+
+
 def test_the_sentence_says_when_each_policy_was_passed() -> None:
     def at(step: int, **ratios: float) -> Validated:
         against = {name: Comparison(ratio, ratio, ratio, 0, 4) for name, ratio in ratios.items()}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from gpu_cluster_gym.agents.training import MOVE_KINDS, MovesTraining, SteerTrai
 from gpu_cluster_gym.agents.vec_env import batch
 from gpu_cluster_gym.envs.agent_policy import MovesAgent
 from gpu_cluster_gym.envs.vector import GPUClusterVectorEnv
-from gpu_cluster_gym.simulator.choice import ChoiceError
+from gpu_cluster_gym.simulator.choice import ChoiceError, hints
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.kernel.moves.move_list import DIVIDE, FEATURES, KINDS
 from gpu_cluster_gym.simulator.policy import Preempt, Start
@@ -240,14 +240,21 @@ def test_a_student_learns_nothing_of_moves_that_it_may_not_make() -> None:
     assert found[0][0] == pytest.approx(100.0)
 
 
+@pytest.mark.parametrize("reward", get_args(hints(MovesTraining)["reward"][0]))
+def test_the_reward_of_ppo_is_the_environments_of_that_name(reward: Any) -> None:
+    model = MovesLearner(SCENARIO, replace(FEW, algorithm="ppo", reward=reward)).model()
+    envs: Any = model.env
+    assert envs.unwrapped.env.batch._reward.__module__.endswith(f".rewards.{reward}")
+
+
 @pytest.mark.parametrize(
     "how",
     [
         {},
         {"algorithm": "ppo", "reward": "rollout_advantage"},
-        {"algorithm": "ppo", "reward": "jct", "gamma": 0.97},
+        {"algorithm": "ppo", "reward": "gain", "gamma": 0.97},
     ],
-    ids=["student", "ppo", "ppo_jct"],
+    ids=["student", "ppo", "ppo_gain"],
 )
 def test_an_agent_is_learned_and_kept(how: dict[str, Any], tmp_path: Path) -> None:
     seen: list[Validated] = []

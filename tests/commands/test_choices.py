@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpu_cluster_gym import evaluate, train_agent
-from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining
+from gpu_cluster_gym.agents.training import MovesTraining, PlainTraining, SteerTraining, usual
 from gpu_cluster_gym.evaluate import Evaluation
 from gpu_cluster_gym.evaluation import choices, command, run_folder
 from gpu_cluster_gym.simulator.choice import ChoiceError, changed, check, hints, names
@@ -47,6 +47,20 @@ class Choices:
 
 def read(*args: object) -> Choices:
     return choices.read(Choices, [str(arg) for arg in args], command="test", about="")
+
+
+@pytest.mark.parametrize("action", ["steer", "moves", "plain"])
+def test_help_on_an_action_names_the_default_action(
+    action: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its other options have the defaults of the action that is named."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        train_agent.main(["--action", action, "--help"])
+    out = " ".join(re.sub(r"[│\n]", " ", capsys.readouterr().out).split())
+    of_action, rest = out.split("--action {", 1)[1].split("--algorithm", 1)
+    assert of_action.endswith("(default: plain) ")
+    assert f"(default: {usual(action).total_timesteps})" in rest.split("--total-timesteps", 1)[1]
 
 
 # What may be.
@@ -117,6 +131,13 @@ def test_valid_values_are_accepted() -> None:
     }
     assert Scenario(jobs=1, max_share=4, peak_at=0.999, target_load=1e-9).max_share == 4
     assert PlainTraining(target_kl=None, learning_seed=0, min_run_s=0).target_kl is None
+
+
+def test_the_reward_of_training_is_a_module_or_a_path() -> None:
+    assert PlainTraining(reward="regret").reward == "regret"
+    assert PlainTraining(reward="mylab.rewards:mine").reward == "mylab.rewards:mine"
+    with pytest.raises(ChoiceError, match=r"reward 'regrets': expected .*; did you mean 'regret'"):
+        PlainTraining(reward="regrets")
 
 
 def test_the_steps_of_the_first_rollouts_teach_the_critic_alone() -> None:
@@ -307,6 +328,10 @@ def test_flags_and_files_about_windows_of_jobs_override_the_backlog(
     assert capsys.readouterr().err == ""
     assert read("--jobs", 60).scenario == Scenario(jobs=60)
     assert "--jobs does not apply to the steady windows of philly" in capsys.readouterr().err
+    assert read("--jobs", 60, "--all-windows").scenario == Scenario(jobs=60, all_windows=True)
+    assert "--jobs, --all-windows do not apply to the steady windows of philly" in capsys.readouterr().err
+    assert read("--steady-load", "None").scenario == Scenario()
+    assert "--steady-load None does not apply to the steady windows of philly" in capsys.readouterr().err
     assert read("--trace-file", "a.csv").scenario == Scenario(trace_file="a.csv")
     assert capsys.readouterr().err == ""
     file = tmp_path / "mine.json"

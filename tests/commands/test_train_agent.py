@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
+from threading import Timer
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.resolve import load
 from gpu_cluster_gym.agents.table import how_actions_are_chosen, verdicts, words
 from gpu_cluster_gym.agents.training import KINDS, SteerTraining, Training
+from gpu_cluster_gym.evaluation.command import log
 from gpu_cluster_gym.evaluation.comparison import Comparison
 from gpu_cluster_gym.train_agent import Run as Choices
 from gpu_cluster_gym.train_agent import main, within_trace
@@ -88,6 +91,35 @@ def run_of(folder: Path, *args: str) -> Run:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Train once, for all tests that only read the results."""
     return run_of(tmp_path_factory.mktemp("trained"), *FEW)
+
+
+def at_once(what: str) -> Timer:
+    """Print what is in progress without a delay, in place of `delayed_notice`."""
+    log(f"{what} ...")
+    return Timer(0, log)
+
+
+def test_a_run_resumed_in_its_test_says_so_and_shows_progress(
+    trained: Run, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained.folder, folder)
+    (folder / "status.json").write_text(json.dumps({"status": "interrupted"}))
+    monkeypatch.setattr("gpu_cluster_gym.evaluation.command.PATIENCE_S", 0.0)
+    monkeypatch.setattr("gpu_cluster_gym.evaluation.command.delayed_notice", at_once)
+    code, out, error = command("--resume", folder)
+    assert code == 0
+    assert "Training had finished; its best agent is used.\n" in out
+    for begin in (
+        "preparing the jobs",
+        "drawing the test windows",
+        "simulating the test windows",
+        "simulating: 100 %",
+    ):
+        assert f"\n{begin}" in error
+    assert pd.read_csv(folder / "agent" / "jobs.csv").equals(
+        pd.read_csv(trained.folder / "agent" / "jobs.csv")
+    )
 
 
 def test_it_trains_and_prints_the_score_of_the_agent(trained: Run) -> None:

@@ -144,6 +144,14 @@ def test_available_names_are_listed(name: str, capsys: pytest.CaptureFixture[str
     assert (code, bool(re.match(r"gpu-cluster-gym \S+, random draws of version \d", out))) == (0, True)
 
 
+def test_the_two_random_policies_are_told_apart_by_their_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = output_of(capsys, ["--list", "policies"])
+    found = re.findall(r"^(random\w*)  +(\S.*(?:\n .*)*)", out, re.MULTILINE)
+    lines = {name: " ".join(text.split()) for name, text in found}
+    assert "unlike random_legal" in lines["random"]
+    assert "unlike random, it also" in lines["random_legal"]
+
+
 @pytest.mark.parametrize("name", MAINS)
 def test_help_has_examples_first_and_physics_last(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -315,7 +315,7 @@ def test_moves_of_some_kinds_may_be_simulated_alone() -> None:
     assert distinguished
 
 
-def test_to_imagine_leaves_no_trace() -> None:
+def test_simulated_futures_leave_no_trace() -> None:
     plain, simulated = one(), one(futures=2)
     while plain.more[0]:
         simulated.advantages_s()
@@ -344,6 +344,6 @@ def test_the_reward_may_be_the_estimated_advantage_of_the_move() -> None:
 def test_an_unknown_reward_is_refused() -> None:
     with pytest.raises(
         ValueError,
-        match="unknown reward 'jtc': expected one of gain, jct, regret, rollout_advantage, slowdown; did you mean",
+        match=r"unknown reward 'jtc': expected one of balanced_regret, gain, jct, .*; did you mean 'jct'",
     ):
         one(reward="jtc")

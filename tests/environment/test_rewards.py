@@ -1,5 +1,6 @@
 """Rewards add up to their documented sums."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,25 +67,43 @@ def test_in_a_steady_window_the_return_is_of_all_jobs_present(action: str) -> No
     assert info["mean_jct_s"] == pytest.approx((finish_s - table["submit_s"])[counted].mean())
 
 
+def minus_slowdown(slowdown_regret: np.ndarray) -> np.ndarray:
+    return 0.0 - slowdown_regret
+
+
+@pytest.mark.parametrize("kind", ["regret", "slowdown_regret"])
 @pytest.mark.parametrize("action", [{}, BY_AGENT, {"action": "moves"}, {"action": "steer"}], ids=str)
-def test_regrets_add_up_to_the_total_jct_less_what_the_jobs_had_to_cost(
-    action: dict[str, Any], tmp_path: Path
+def test_regrets_add_up_to_the_total_less_what_the_jobs_had_to_cost(
+    action: dict[str, Any], kind: str, tmp_path: Path
 ) -> None:
-    """What each job has to cost counts when it arrives."""
+    """The total is that of JCT, or of slowdowns times 100 s. What each job has to cost counts when it arrives."""
+    reward: Any = "regret" if kind == "regret" else minus_slowdown
     env: Any = gymnasium.make(
-        "GPUCluster-v2", scenario=tiny.scenario(tmp_path), reward="regret", **action
+        "GPUCluster-v2", scenario=tiny.scenario(tmp_path), reward=reward, **action
     ).unwrapped
     _, info = env.reset()
     batch, over, paid, known = env.batch, False, 0.0, np.zeros(1, np.int64)
     had_to_s = 0.0
     while not over:
         arrived = batch.states["num_arrived"][:1].copy()
-        had_to_s += (batch._cost_to_go(arrived) - batch._cost_to_go(known))[0]
+        had_to_s += (batch._least_cost(kind, arrived) - batch._least_cost(kind, known))[0]
         known = arrived
         chosen = env.action_space.low if action.get("action") == "steer" else int(env.action_masks().argmax())
         _, got, over, _, info = env.step(chosen)
         paid += got
-    assert paid * info["scale"] == pytest.approx(had_to_s - total_jct(env), rel=1e-9)
+    slowdowns = env.results()["jct_s"] / np.maximum(env.workload.jobs["duration_s"], 10.0)
+    total = total_jct(env) if kind == "regret" else 100.0 * float(slowdowns.sum())
+    assert paid * info["scale"] == pytest.approx(had_to_s - total, rel=1e-9)
+
+
+def test_balanced_regret_is_the_sum_of_both_regrets(tmp_path: Path) -> None:
+    def each(reward: Any) -> np.ndarray:
+        env = tiny.make(tiny.scenario(tmp_path), reward=reward)
+        return np.array([seen.reward for seen in tiny.wander(env)])
+
+    both = each("balanced_regret")
+    assert both == pytest.approx(each("regret") + each(minus_slowdown))
+    assert both.min() < each("regret").min()
 
 
 @pytest.mark.parametrize("reward", ["gain", lambda gain: gain], ids=["gain", "own"])
@@ -128,15 +147,23 @@ def of_jobs(folder: Path, cluster: str, gpus: list[int], duration_s: list[float]
     return env
 
 
-def test_the_cost_to_go_by_hand(tmp_path: Path) -> None:
+def test_the_least_cost_by_hand(tmp_path: Path) -> None:
     """16 GPUs do the work in 50, 200 and 100 s; the shortest first, it ends after 50, 150 and 350 s.
 
     The first job needs 100 s by itself, and that of 4 GPUs 400 s.
     """
     batch = of_jobs(tmp_path, "2x8", [8, 16, 4], [100.0, 200.0, 400.0]).batch
-    assert batch._cost_to_go(np.array([3])).tolist() == [100.0 + 350.0 + 400.0]
-    assert batch._cost_to_go(np.array([1])).tolist() == [100.0], "only the jobs that count"
-    assert batch._cost_to_go(np.array([0])).tolist() == [0.0]
+    assert batch._least_cost("regret", np.array([3])).tolist() == [100.0 + 350.0 + 400.0]
+    assert batch._least_cost("regret", np.array([1])).tolist() == [100.0], "only the jobs that count"
+    assert batch._least_cost("regret", np.array([0])).tolist() == [0.0]
+
+
+def test_the_least_cost_in_slowdowns_by_hand(tmp_path: Path) -> None:
+    """16 GPUs do the work in 100 and 50 s; per weight, 1 and 1/4, in 100 and 200 s: the first job comes first."""
+    batch = of_jobs(tmp_path, "2x8", [16, 2], [100.0, 400.0]).batch
+    cost = batch._least_cost("slowdown_regret", np.array([2]))[0]
+    assert cost == pytest.approx(1.0 * 100.0 + 0.25 * 400.0)
+    assert batch._least_cost("regret", np.array([2])).tolist() == [150.0 + 400.0], "the other order"
 
 
 @pytest.mark.parametrize(("first", "regret_s"), [(0, 0.0), (1, 100.0), (2, 500.0)])
@@ -191,6 +218,15 @@ def test_a_function_is_a_reward(tmp_path: Path) -> None:
     received = [[2 * seen.reward for seen in tiny.wander(own)], [seen.reward for seen in tiny.wander(known)]]
     assert received[0] == received[1]
     assert any(received[1])
+
+
+def test_a_reward_is_named_by_the_path_of_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_rewards.py").write_text("def mine(job_seconds):\n    return -2.0 * job_seconds\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    own, known = (tiny.make(tiny.scenario(tmp_path), reward=reward) for reward in ("own_rewards:mine", "jct"))
+    received = [[seen.reward for seen in tiny.wander(own)], [2 * seen.reward for seen in tiny.wander(known)]]
+    assert received[0] == received[1]
 
 
 def test_a_function_of_unknown_quantities_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def allocated(count: int, **choices: Any) -> int:
         )
         batch.reset(seed=0)
         if "reward" in choices:
-            batch.step(np.zeros(count, int))  # imagines futures
+            batch.step(np.zeros(count, int))  # simulates futures
         return batch
 
     made()

@@ -200,7 +200,7 @@ def test_actions_may_be_offsets_from_another_rule() -> None:
 
 @pytest.mark.parametrize("weights", [("prize",), ("sharing",)], ids=str)
 def test_an_unknown_weight_is_refused(weights: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="unknown weight"):
+    with pytest.raises(ValueError, match="unknown adjustable weight"):
         Offsets(Rule(), weights)
 
 

@@ -137,7 +137,9 @@ def test_a_policy_that_fails_does_not_stop_the_audit() -> None:
         "sometimes": lambda: sometimes,
         "fifo": lambda: baselines.load("fifo"),
     }
-    _, never, some, fifo = audit(policies, pairs=12)
+    tried: list[int] = []
+    _, never, some, fifo = audit(policies, pairs=12, moved=tried.append)
+    assert sum(tried) == 4 * 12, "progress ends with the audit"
     assert str(never).startswith("fails: no pair could be tried: KeyError: 'always' (test_audit.py, line ")
     assert (some.pairs, some.leaks, fifo.pairs, fifo.left_out) == (12, [], 12, [])
     assert len(some.left_out) > 0
@@ -156,13 +158,16 @@ def test_the_command_prints_a_line_a_policy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpu_cluster_gym.evaluation.audit.PAIRS", 6)
+    monkeypatch.setattr("gpu_cluster_gym.evaluation.command.PATIENCE_S", 0.0)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         main(["--policy", "fifo", "srtf_oracle", "--audit"])
-    lines = capsys.readouterr().out.splitlines()
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
     assert ended.value.code == 1
     assert [line.partition(":")[0] for line in lines] == ["what a view shows", "fifo", "srtf_oracle"]
     assert lines[1] == "fifo: 6 pairs, 0 leaks"
+    assert "auditing: 100 % (18 of 18) after " in err
 
 
 @pytest.mark.parametrize("name", ["tiresias", "union", "gavel"])

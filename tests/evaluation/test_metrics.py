@@ -85,7 +85,7 @@ def test_rounding_of_large_times_is_tolerated() -> None:
 
 
 def test_an_unfinished_job_is_named_in_the_error() -> None:
-    with pytest.raises(ValueError, match="1 of 3 jobs are unfinished, the first is c"):
+    with pytest.raises(ValueError, match=r"1 of 3 jobs are unfinished \(the first is c"):
         table(**episode(finish_s=[1000.0, 1550.0, np.nan]))
 
 

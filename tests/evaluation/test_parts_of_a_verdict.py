@@ -46,7 +46,7 @@ def test_other_jobs_than_a_full_log_allow_none(fields: dict[str, Any]) -> None:
 
 def test_each_change_of_the_jobs_is_named() -> None:
     changed = work(target_load=0.5, max_duration=60.0, shift=0.0)
-    assert verdict.why_none(changed).endswith("(--target-load, --max-duration, --shift)")
+    assert verdict.why_none(changed).endswith("(drop --target-load, --max-duration, --shift)")
 
 
 def test_fifty_jobs_and_a_mean_wait_of_a_second_are_enough() -> None:
@@ -124,7 +124,7 @@ def test_five_blocks_of_fifty_jobs_in_all_have_intervals(days: int, each: int, s
     assert some or f"{days * each} jobs in {days} blocks of time are too few" in about
 
 
-@pytest.mark.parametrize(("days", "narrow"), [(19, "; they are too narrow below 20"), (20, "")])
+@pytest.mark.parametrize(("days", "narrow"), [(19, "; they are too narrow for fewer than 20"), (20, "")])
 def test_intervals_over_fewer_than_twenty_days_are_too_narrow(days: int, narrow: str) -> None:
     _, about = verdict.ratio_intervals({"own": days_of(*[1.0] * days, each=5)}, "own")
     assert about == f"Intervals: over {days} days of submissions{narrow}."
@@ -179,7 +179,7 @@ def said(
         (
             0.7,
             0.26,
-            "No verdict on mine: the simulator's own error on this log is 26 %, so the log's cluster",
+            "No verdict on mine: the simulator's own error on this log is 26 %, above the limit of 25 %, so",
         ),
         (
             0.75,
@@ -200,6 +200,15 @@ def said(
 )
 def test_a_verdict_needs_an_effect_beyond_the_error(factor: float, error: float, begin: str) -> None:
     assert said(factor, error=error).startswith(begin)
+
+
+def test_a_verdict_names_the_longest_wait_of_both_policies() -> None:
+    """All jobs wait an hour under the log's own scheduler; under the policy one waits three, the others a minute."""
+    own = days_of(*[HOUR] * 10)
+    mine = own.assign(wait_s=[3 * HOUR, *[60.0] * (len(own) - 1)])
+    text = verdict.sentence("mine", mine, own, Calibration("easy", HOUR, HOUR, 0.0, 1.0), frozenset())
+    assert text.startswith("mine would have cut the mean wait by ")
+    assert text.endswith("Longest wait: 3.0 h under mine, 60.0 min under easy.")
 
 
 @pytest.mark.parametrize(
@@ -246,9 +255,9 @@ def of_log(table: pd.DataFrame, partitions: str | None = None, quotas: str | Non
     ("names", "hint"),
     [
         ("a", ""),
-        ("ab", "The log's jobs are of 2 partitions (a, b), simulated as one: "),
-        ("edcba", "The log's jobs are of 5 partitions (a, b, c, d, e), simulated as one: "),
-        ("fedcba", "The log's jobs are of 6 partitions (a, b, c, d, e, ...), simulated as one: "),
+        ("ab", "The log's jobs belong to 2 partitions (a, b), simulated as one: "),
+        ("edcba", "The log's jobs belong to 5 partitions (a, b, c, d, e), simulated as one: "),
+        ("fedcba", "The log's jobs belong to 6 partitions (a, b, c, d, e, ...), simulated as one: "),
     ],
 )
 def test_the_first_five_partitions_are_named(names: str, hint: str) -> None:
@@ -267,17 +276,17 @@ def test_the_first_five_partitions_are_named(names: str, hint: str) -> None:
             {"tenant": ["b", "a"]},
             None,
             40.0,
-            "The log's jobs are of 2 tenants (a, b), simulated without quotas",
+            "The log's jobs belong to 2 tenants (a, b), simulated without quotas",
         ),
         (
             {"vc": [*"fedcba"]},
             None,
             40.0,
-            "The log's jobs are of 6 tenants (a, b, c, d, e, ...), simulated without",
+            "The log's jobs belong to 6 tenants (a, b, c, d, e, ...), simulated without",
         ),
         ({"tenant": ["a", "a"], "vc": ["a", "b"]}, None, 40.0, ""),
         ({"tenant": ["", "a"]}, None, 40.0, ""),
-        ({"tenant": ["", "b", "a"]}, None, 40.0, "The log's jobs are of 2 tenants (a, b), "),
+        ({"tenant": ["", "b", "a"]}, None, 40.0, "The log's jobs belong to 2 tenants (a, b), "),
         ({"user": ["a", "b"]}, None, 40.0, ""),
         ({"tenant": ["a", "b"]}, "a=4", 40.0, ""),
         ({"tenant": ["a", "b"]}, None, 160.0, ""),

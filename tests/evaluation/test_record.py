@@ -29,6 +29,7 @@ from gpu_cluster_gym.evaluation.record import (
     time_means,
 )
 from gpu_cluster_gym.evaluation.runner import run_window
+from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.policy import Placement, Preempt, Start
 from gpu_cluster_gym.simulator.reasons import Decision, Decisions, Option, Ranked, Reason
 from gpu_cluster_gym.traces import load
@@ -68,7 +69,7 @@ def test_recording_does_not_change_the_results(work: Workload, recorded: Record)
 def test_columns_are_those_that_are_declared(recorded: Record) -> None:
     assert list(recorded.segments) == list(SEGMENTS)
     assert list(recorded.timeline) == list(TIMELINE)
-    assert list(recorded.executions) == [*JOBSET, "window"]
+    assert list(recorded.executions) == [*JOBSET, "job", "window"]
 
 
 def test_gpus_and_nodes_match_the_allocation(work: Workload, recorded: Record) -> None:
@@ -211,23 +212,53 @@ def test_slices_of_a_thread_never_overlap_and_each_has_a_name(work: Workload, re
         assert all(ts + dur <= later for (ts, dur), (later, _) in pairwise(each))
 
 
+def test_a_paused_job_has_a_line_for_the_whole_and_one_for_each_part() -> None:
+    """Hand-worked: job 1 runs once; job 3 runs for 30 s on four GPUs, 60 s on two, 30 s on four: on three in the mean.
+
+    Job 2 has no GPUs. Later parts have no submission, and wait since the part before.
+    """
+    rows = [
+        (0, 0, 0, 5, "0", 1),
+        (2, 10, 20, 50, "0-3", 4),
+        (2, 50, 60, 120, "0-1", 4),
+        (2, 120, 150, 180, "0-3", 4),
+    ]
+    columns = ["job", "submission_time", "starting_time", "finish_time", "allocated_resources"]
+    executions = pd.DataFrame(rows, columns=[*columns, "requested_number_of_resources"])
+    text = record.swf_text(executions, cluster("1x4"))
+    comments = [line for line in text.splitlines() if line.startswith(";")]
+    assert {"; MaxJobs: 2", "; MaxRecords: 5", "; Preemption: Double", "; MaxProcs: 4"} < {*comments}
+    assert text.splitlines()[len(comments) :] == [
+        "1 0 0 5 1 -1 -1 1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1",
+        "3 10 10 120 3 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1",
+        "3 10 10 30 4 -1 -1 4 -1 -1 2 -1 -1 -1 -1 -1 -1 -1",
+        "3 -1 10 60 2 -1 -1 4 -1 -1 2 -1 -1 -1 -1 -1 -1 -1",
+        "3 -1 30 30 4 -1 -1 4 -1 -1 3 -1 -1 -1 -1 -1 -1 -1",
+    ]
+    assert "; Preemption: No\n" in record.swf_text(executions[:2], cluster("1x4"))
+
+
 def test_executions_in_the_standard_workload_format_are_read_again(
     work: Workload, recorded: Record, tmp_path: Path
 ) -> None:
-    """Our own reader of logs finds the GPUs, and times to the second; a run time below half a second becomes one."""
+    """Our own reader of logs finds each job once, and times to the second; a run below half a second becomes one."""
     (tmp_path / "0.swf").write_text(record.swf_text(recorded.executions, work.cluster))
     read = load("swf", str(tmp_path / "0.swf"), seed=0)
-    rows = recorded.executions.iloc[read["job_id"].astype(int) - 1]
-    assert len(read) == len(recorded.executions)
-    gpus = [len(parse_intervals(text)) for text in rows["allocated_resources"]]
-    assert read["num_gpus"].tolist() == gpus
+    jobs = recorded.executions.groupby("job")
+    first = jobs["job_id"].first()
+    assert (read["job_id"].astype(int) - 1).tolist() == first.index.tolist()
+    assert work.table["job_id"].to_numpy()[first.index].tolist() == first.tolist()
+    once = (jobs.size() == 1).to_numpy()
+    assert 0 < once.sum() < len(once), "some jobs were paused or restarted"
+    gpus = jobs["allocated_resources"].first().map(lambda text: len(parse_intervals(text)))
+    assert read["num_gpus"][once].tolist() == gpus[once].tolist()
     zero_s = np.round(recorded.executions["submission_time"].min())
     for ours, theirs, within in (
-        (read["submit_s"] + zero_s, rows["submission_time"], 0.5),
-        (read["logged_start_s"] + zero_s, rows["starting_time"], 0.5),
-        (read["duration_s"], rows["execution_time"], 1.0),
+        (read["submit_s"] + zero_s, jobs["submission_time"].first(), 0.5),
+        (read["logged_start_s"] + zero_s, jobs["starting_time"].first(), 0.5),
+        (read["duration_s"], jobs["execution_time"].sum(), jobs.size()),
     ):
-        np.testing.assert_allclose(ours.to_numpy(), theirs.to_numpy(), atol=within + 1e-6, rtol=0)
+        assert (np.abs(ours.to_numpy() - theirs.to_numpy()) <= np.asarray(within) + 1e-6).all()
     machines = f"the log's machines: {work.cluster.num_gpus} processors on {work.cluster.num_nodes} nodes"
     assert any(note.startswith(machines) for note in read.attrs["notes"])
 
@@ -297,9 +328,8 @@ def test_the_command_writes_the_requested_files(tmp_path: Path, capsys: pytest.C
     assert (plain / "jobs.csv").read_bytes() == (kept / "jobs.csv").read_bytes()
     assert (plain.parent / "choices.json").read_bytes() == (kept.parent / "choices.json").read_bytes()
     assert list(pd.read_csv(kept / "evalys" / "0.csv")) == list(JOBSET)
-    assert len(load("swf", str(kept / "swf" / "0.swf"), seed=0)) == len(
-        pd.read_csv(kept / "evalys" / "0.csv")
-    )
+    parts = pd.read_csv(kept / "evalys" / "0.csv")["job_id"].astype(str)
+    assert len(load("swf", str(kept / "swf" / "0.swf"), seed=0)) == parts.str.partition("#")[0].nunique()
     assert json.loads((kept / "perfetto" / "0.json").read_text())["traceEvents"]
     provenance = json.loads((kept.parent / "provenance.json").read_text())
     assert provenance["node_gpus"] == [8, 8]

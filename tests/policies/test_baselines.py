@@ -121,7 +121,7 @@ def test_an_object_that_cannot_be_copied_is_refused() -> None:
     policy = Counting()
     policy.lock = threading.Lock()  # type: ignore[attr-defined]
     with pytest.raises(
-        ValueError, match=r"copied for each episode, and this Counting cannot be copied .* name its"
+        ValueError, match=r"copied for each episode, and this Counting cannot be copied .* pass its class"
     ):
         make(policy)
 

@@ -39,11 +39,11 @@ def test_a_job_without_an_end_is_refused() -> None:
 
 @pytest.mark.parametrize("scheduler", ["builtin", "backfill"])
 def test_jobs_start_at_events_or_at_the_cycles_alone(scheduler: str) -> None:
-    """Three jobs of half the cluster: the first on an idle cluster, the third when the second ends."""
+    """Three jobs of half the cluster: the first starts at once, the third when the second ends. Two cycles coincide."""
     columns = {"submit_s": [0.0, 1.0, 2.0], "gpus": [32, 32, 32], "duration_s": [20.0, 10.0, 5.0]}
     jobs = pd.DataFrame(columns).assign(limit_s=60.0)
     assert slurm_referee.replay(jobs, scheduler, "limit_s").tolist() == [0, 1, 11]
-    cycles = np.array([0.5, 4.5, 9.5, 12.0, 18.0])
+    cycles = np.array([0.5, 4.5, 9.5, 9.5, 12.0, 18.0])
     assert slurm_referee.replay(jobs, scheduler, "limit_s", cycles).tolist() == [0, 4.5, 18]
 
 

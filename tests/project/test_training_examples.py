@@ -323,8 +323,8 @@ def portfolio_of_two() -> Any:
     return portfolio("srtf", "fifo", futures=2)
 
 
-def test_imagined_arrivals_are_those_of_the_past() -> None:
-    """All jobs of a future, imagined ones included, run to their ends."""
+def test_later_arrivals_of_a_future_are_those_of_the_past() -> None:
+    """All jobs of a simulated future, its later arrivals included, run to their ends."""
     load = windows(replace(named("mixed"), jobs=200, all_windows=True), "train", 1)[0]
     episode, policy = load.episode(), portfolio("fifo", "srtf", futures=2, tau_s=np.inf)
     episode.run_until(Ranking("submit"), float(load.jobs["submit_s"][150]))

@@ -178,7 +178,7 @@ def test_jobs_bound_to_nodes_are_refused_in_a_pool() -> None:
 
 
 def test_jobs_that_fit_no_allowed_node_are_refused() -> None:
-    with pytest.raises(ValueError, match="1 jobs can never run on test, the first is job 0"):
+    with pytest.raises(ValueError, match=r"1 jobs can never run on test \(the first is job 0"):
         episode_of([job(0, 2, 10)], nodes(1, 2), FIFO, bound({0}))
 
 

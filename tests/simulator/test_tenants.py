@@ -448,7 +448,7 @@ def test_a_compiled_start_beyond_the_quota_ends_the_episode_with_an_error() -> N
         (Quotas((0,), (9,)), "guarantee 9 GPUs, but the cluster has 8"),
         (
             Quotas((0,), (3, 5)),
-            "1 of 1 jobs request more GPUs than their tenant's quota and could never start, the first is",
+            r"1 of 1 jobs request more GPUs than their tenant's quota and could never start \(the first is",
         ),
     ],
 )

@@ -282,7 +282,7 @@ def test_cores_come_from_tres_or_else_from_their_own_field(tmp_path: Path) -> No
 
 def test_types_of_gpus_are_noted_where_there_are_several(tmp_path: Path) -> None:
     rows = [job(101 + k, AllocTRES=f"cpu=8,gres/gpu:{kind}=1") for k, kind in enumerate(("v100", "a100"))]
-    what = "types of GPUs in the log, all simulated alike"
+    what = "types of GPUs in the log, which bind jobs only with --constraints gpu_type"
     assert f"{what}: a100, v100" in sacct(tmp_path, *rows).attrs["notes"]
     assert not any(what in note for note in sacct(tmp_path, rows[0]).attrs["notes"])
 

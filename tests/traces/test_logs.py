@@ -313,7 +313,7 @@ def test_a_start_in_an_hour_shown_twice_is_read_by_the_run_time(tmp_path: Path) 
     )
     table = slurm(tmp_path, job, time_zone="Europe/Berlin")
     assert table[["logged_start_s", "duration_s"]].to_numpy().tolist() == [[7800, 3600]]
-    assert noted(table, "read as the second by the run time") == 1
+    assert noted(table, "placed in the second one by the run time") == 1
     first = slurm(tmp_path, job.replace("|3600|", "|7200|"), time_zone="Europe/Berlin")
     assert first[["logged_start_s", "duration_s"]].to_numpy().tolist() == [[4200, 7200]]
 
@@ -359,7 +359,7 @@ def test_swf_oddities_are_counted(tmp_path: Path) -> None:
         SWF_JOB,
         "2 10 -1 -1 8 -1 -1 8 3600 -1 5 3 2 1 1 1 -1 -1",  # cancelled before it ran
         "3 20 5 60 4 -1 -1 8 -1 -1 0 3 2 1 1 1 -1 -1",  # 4 of 8 processors, no limit
-        "4 30 5 60 4 -1 -1 4 3600 -1 2 3 2 1 1 1 -1 -1",  # a part of a job
+        "4 -1 5 60 4 -1 -1 4 3600 -1 2 3 2 1 1 1 -1 -1",  # a later part of a job, without a submission
         "5 40 -1 60 -1 -1 -1 2 3600 -1 1 -1 -1 1 -1 -1 -1 -1",  # requested processors only, wait unknown
     )
     assert table["num_gpus"].tolist() == [16, 4, 2]

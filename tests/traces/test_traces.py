@@ -143,7 +143,8 @@ def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
         "num_gpus": [1, 2, 1],
         "duration_s": [60.0, 3600.0, 7.25],
     }
-    assert table.attrs == {"origin": dict.fromkeys(table.columns, "measured"), "notes": []}
+    origin = dict.fromkeys(table.columns, "measured")
+    assert table.attrs == {"origin": origin, "notes": [], "zero_s": 0.0}, "time 0 is the first submission"
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_a_wrong_choice_is_refused(fields: dict[str, Any], message: str) -> None
         (
             EXTRA,
             {"constraints": "partition", "partitions": "big=0-2"},
-            f"partitions big: {TWO_TYPES.replace('+', '.')} has no node 2, its nodes are numbered 0 to 1",
+            f"partitions big: {TWO_TYPES.replace('+', '.')} has no node 2, since its nodes are numbered 0 to 1",
         ),
         (
             EXTRA,
@@ -204,9 +204,13 @@ def test_a_wrong_choice_is_refused(fields: dict[str, Any], message: str) -> None
         (
             EXTRA.replace("300,,", "300,b,"),
             {"constraints": "depends_on"},
-            "in a circle, a -> b -> a: correct",
+            r"in a circle \(a -> b -> a\): correct",
         ),
-        (EXTRA.replace("3600,a,", "3600,b,"), {"constraints": "depends_on"}, "in a circle, b -> b: correct"),
+        (
+            EXTRA.replace("3600,a,", "3600,b,"),
+            {"constraints": "depends_on"},
+            r"in a circle \(b -> b\): correct",
+        ),
     ],
 )
 def test_wrong_constraints_are_refused(

@@ -293,7 +293,7 @@ def test_a_name_sets_the_links_of_all_its_parts() -> None:
         ("1x2-nvlink", "unknown: expected NxG"),
         ("1x2-32g", "unknown: expected NxG"),
         ("1x2-0gb", "expected more than 0 GiB of GPU memory"),
-        ("1x8-7c", "node 0 has 7 cores for 8 GPUs: expected at least one each"),
+        ("1x8-7c", "node 0 has 7 cores for 8 GPUs: expected at least one core per GPU"),
     ],
 )
 def test_an_invalid_cluster_is_refused(name: str, words: str) -> None:

@@ -100,7 +100,9 @@ def test_a_note_names_tenants_without_quota_and_names_without_jobs(tmp_path: Pat
 
 
 def test_a_job_too_wide_for_its_quota_is_named_by_its_id(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"the first is job c of tenant 'two' \(GPUs: 4\), whose quota is 3"):
+    with pytest.raises(
+        ValueError, match=r"the first is job c of tenant 'two' \(GPUs: 4\), whose quota is 3\)"
+    ):
         made(tmp_path, quotas="one=4,two=3,three=1")
 
 
@@ -162,11 +164,18 @@ def test_the_column_tenant_comes_before_vc(tmp_path: Path) -> None:
 
 
 def test_wide_jobs_are_dropped_only_if_asked(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="quota and could never start, the first is job"):
+    with pytest.raises(ValueError, match=r"quota and could never start \(the first is job"):
         made(tmp_path, quotas="one=3,two=3,three=2")
     work = made(tmp_path, quotas="one=3,two=3,three=2", drop_too_large=True)
     assert work.table["job_id"].tolist() == ["d"]
     assert "jobs wider than the quota of their tenant dropped: 3" in work.table.attrs["notes"]
+
+
+def test_where_all_jobs_are_wider_than_their_quotas_these_are_to_be_raised(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"none of the 4 jobs is left \(raise the quotas, or let tenants borrow"
+    ):
+        made(tmp_path, quotas="one=3,two=3,three=0", drop_too_large=True)
 
 
 def test_windows_of_a_generator_have_tenants() -> None:

@@ -36,7 +36,7 @@ def parameter(
 
 @dataclass(frozen=True)
 class Parameters:
-    """Physics parameters: fractions as such, times in seconds, or in hours if the name ends in `_h`."""
+    """Physics parameters: times are in seconds, or in hours if the name ends in `_h`; fractions are from 0 to 1."""
 
     max_share: int = parameter(2, part="sharing", off=1, least=1, most=MAX_SHARE)
     """Maximum number of jobs per GPU (physics part: sharing)."""

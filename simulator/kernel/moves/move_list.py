@@ -471,7 +471,7 @@ def add_moves_of_running(s, jobs, m, v, count, max_moves):
         job = m.running[at]
         if may_move(s, jobs, m, job):
             gain = find_best_move(s, jobs, m, job, -np.inf)
-            # Jobs without such a move come last, the shortest first.
+            # Jobs without a move to empty GPUs come last, the shortest first.
             m.key[job] = gain if gain > -np.inf else -1e9 - m.left_s[job]
             listed = insert_best(m, listed, count, job)
     for at in range(listed):
@@ -538,7 +538,7 @@ def list_own_division(s, jobs, m, v):
 
 @compiled
 def new_value(s, kind, job):
-    """Return the cores per GPU, or of a CPU job, or the throttle level of a job after such a move."""
+    """Return a job's cores, per GPU unless it is a CPU job, or its throttle level after a move of this kind."""
     if kind in (THROTTLE, RELEASE):
         return (round(s.throttle[job] * LEVELS) + (1 if kind == RELEASE else -1)) / LEVELS
     return s.core_count[job] + (1.0 if kind == MORE_CORES else -1.0)
@@ -546,14 +546,14 @@ def new_value(s, kind, job):
 
 @compiled
 def propose_core_move(s, m, kind, job):
-    """Propose such a move."""
+    """Propose a change of a job's cores or throttle."""
     act = plan.THROTTLE if kind in (THROTTLE, RELEASE) else plan.CORES
     plan.propose(m, act, job, new_value(s, kind, job))
 
 
 @compiled
 def is_core_move_legal(s, jobs, kind, job):
-    """Return whether such a move of a running job is legal now."""
+    """Return whether a change of a running job's cores or throttle is legal now."""
     value = new_value(s, kind, job)
     if kind in (MORE_CORES, FEWER_CORES):
         return may_resize(s, jobs, job, value)
@@ -562,7 +562,7 @@ def is_core_move_legal(s, jobs, kind, job):
 
 @compiled
 def has_core_move(s, jobs, job):
-    """Return whether any such move of a job is legal."""
+    """Return whether any change of a job's cores or throttle is legal now."""
     if s.phase[job] != RUNNING:
         return False
     for kind in (MORE_CORES, FEWER_CORES, THROTTLE, RELEASE):
@@ -582,7 +582,7 @@ def distance_from_need(s, jobs, m, job):
 
 @compiled
 def add_core_moves(s, jobs, m, v, count, max_moves):
-    """List these moves of `count` running jobs: those whose cores are furthest from their need.
+    """List changes of cores and throttles of `count` running jobs: those whose cores are furthest from their need.
 
     A CPU job needs what it asks for, and ranks higher the more of its node's memory bandwidth it draws.
     """
