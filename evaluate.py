@@ -306,10 +306,7 @@ def refuse_code(evaluation: Evaluation, file: str | Path, given: "Mapping[str, A
     """
     fields = [name for name in ("policy", "protocol") if name not in given]
     named = [each for name in fields for each in getattr(evaluation, name) if names_code(each)]
-    if named and not evaluation.trust:
-        raise ValueError(
-            f"{file} names code to import, {', '.join(named)}: add --trust if you trust that file"
-        )
+    choices.refuse_code(file, named, evaluation.trust)
 
 
 def names_code(policy: str) -> bool:

@@ -80,6 +80,8 @@ class Run:
     """Run folder or JSON file to read choices from; flags override it."""
     resume: str | None = None
     """Run folder of an interrupted or killed run: continue it, with the results of an uninterrupted run."""
+    trust: bool = False
+    """Import the function that --config or --resume names as the reward; by default only flags may name code."""
 
     def __post_init__(self) -> None:
         """Raise ChoiceError with every invalid choice."""
@@ -96,6 +98,7 @@ def work(args: Sequence[str]) -> None:
     run = read_choices(args)
     if run.resume:
         run = choices_of_run(run, Path(run.resume), args)
+    refuse_code(run, args)
     check_installed(run.track)
     run = within_trace(resolved(run), may_shrink=not {"jobs", "config"} & choices.written(args).keys())
     folder = Path(run.resume) if run.resume else run_folder.open_run_folder("train", run, run.out)
@@ -108,11 +111,11 @@ def work(args: Sequence[str]) -> None:
     except OSError as error:
         if error.errno in command.FULL and run_folder.resumable(folder):
             raise ValueError(
-                f"no space is left on the disk: free some, and continue the run with --resume {folder}"
+                f"no space is left on the disk: free some, and continue the run with {going_on(run, folder)}"
             ) from error
         raise
     except KeyboardInterrupt as stop:
-        go_on = f"; continue it with --resume {folder}" if run_folder.resumable(folder) else ""
+        go_on = f"; continue it with {going_on(run, folder)}" if run_folder.resumable(folder) else ""
         raise with_message(stop, f"interrupted; the best agent so far is in {folder}{go_on}") from None
 
 
@@ -135,17 +138,34 @@ def choices_of_run(run: Run, folder: Path, args: Sequence[str]) -> Run:
         "running": f"it is still running: end it first (process and machine: {folder / run_folder.STATUS})",
         "finished": f"its run has finished; start a new one by --config {folder}",
     }.get(status)
-    asked = choices.asked_for(args, Run).keys() - {"resume", "processes"}
+    asked = choices.asked_for(args, Run).keys() - {"resume", "processes", "trust"}
     if not why and asked:
         why = f"it has the choices of its run: drop {', '.join(sorted(map(flag, asked)))}"
     if not why:
         of_run = choices.read(
             Run, ["--config", str(folder)], command="train_agent.py", about="", presets=PRESETS
         )
-        run = replace(of_run, resume=str(folder), processes=run.processes)
+        run = replace(of_run, resume=str(folder), processes=run.processes, trust=run.trust)
     if why:
         raise ValueError(f"--resume {folder}: {why}")
     return run
+
+
+def refuse_code(run: Run, args: Sequence[str]) -> None:
+    """Raise ValueError where a file names a reward to import, and flags neither name it nor trust the file."""
+    if file := run.resume or run.config:
+        choices.refuse_code(file, [] if "reward" in choices.written(args) else own_rewards(run), run.trust)
+
+
+def own_rewards(run: Run) -> list[str]:
+    """Return the reward where it is a `module:function`, which is imported and run."""
+    reward = getattr(run.training, "reward", "")
+    return [reward] if ":" in reward else []
+
+
+def going_on(run: Run, folder: Path) -> str:
+    """Return the flags that continue a run."""
+    return f"--resume {folder}{' --trust' * bool(own_rewards(run))}"
 
 
 def resolved(run: Run) -> Run:

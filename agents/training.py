@@ -47,8 +47,8 @@ def reward_expected(name: str) -> str | None:
     """Return the names of rewards if the given one is unknown; None for a known one, and for a function by its path."""
     if ":" in name or name in modules("envs.rewards"):
         return None
-    near = "".join(did_you_mean(name, modules("envs.rewards")))
-    return f"{', '.join(modules('envs.rewards'))} or package.module:function{near}"
+    known = modules("envs.rewards")
+    return f"{', '.join(known)} or package.module:function{did_you_mean(name, known)}"
 
 
 @dataclass(frozen=True)

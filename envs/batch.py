@@ -102,6 +102,7 @@ class Batch(ABC):
             raise ValueError(
                 f"reward {name_of_reward} {self.no_advantage}; use reward='jct' or reward='gain'"
             )
+        self._regrets = [name for name in self._quantities if name in REGRETS]
         self.split = windows[0].workload.window.split
         self._splits = np.full(count, self.split)
         self.numbers = np.array([each.workload.window.number for each in windows])
@@ -152,8 +153,9 @@ class Batch(ABC):
         self.agrees = self._own(chosen) & live
         advantage = self._advantage(chosen) if "advantage" in self._quantities else None
         began_s, job_seconds = self._clock()
-        arrived = self.states["num_arrived"][: self.count].copy()
-        before = {name: self._least_cost(name, arrived) for name in REGRETS if name in self._quantities}
+        if self._regrets:
+            arrived = self.states["num_arrived"][: self.count].copy()
+            before = {name: self._least_cost(name, arrived) for name in self._regrets}
 
         self._simulate(chosen)
 

@@ -143,6 +143,14 @@ def written(args: Sequence[str]) -> dict[str, str | None]:
     }
 
 
+def refuse_code(file: str | Path, named: Sequence[str], trust: bool) -> None:
+    """Raise ValueError where a file of choices names code to import, and is not trusted."""
+    if named and not trust:
+        raise ValueError(
+            f"{file} names code to import, {', '.join(named)}: add --trust if you trust that file"
+        )
+
+
 def before_flags(kind: type[C], args: Sequence[str], presets: Mapping[str, Preset]) -> C:
     """Return the choices before flags: the file's, on top of the presets', on top of the defaults."""
     file = value_of(args, "config")

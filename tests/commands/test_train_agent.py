@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -20,11 +21,11 @@ from gpu_cluster_gym import evaluate
 from gpu_cluster_gym.agents.learn import learner_of
 from gpu_cluster_gym.agents.resolve import load
 from gpu_cluster_gym.agents.table import how_actions_are_chosen, verdicts, words
-from gpu_cluster_gym.agents.training import KINDS, SteerTraining, Training
+from gpu_cluster_gym.agents.training import KINDS, PlainTraining, SteerTraining, Training
 from gpu_cluster_gym.evaluation.command import log
 from gpu_cluster_gym.evaluation.comparison import Comparison
 from gpu_cluster_gym.train_agent import Run as Choices
-from gpu_cluster_gym.train_agent import main, within_trace
+from gpu_cluster_gym.train_agent import going_on, main, within_trace
 from gpu_cluster_gym.workloads import Scenario, TooFewWindowsError, windows
 from tests.cases.crowd import crowd
 
@@ -120,6 +121,33 @@ def test_a_run_resumed_in_its_test_says_so_and_shows_progress(
     assert pd.read_csv(folder / "agent" / "jobs.csv").equals(
         pd.read_csv(trained.folder / "agent" / "jobs.csv")
     )
+
+
+def test_a_file_of_choices_names_no_reward_to_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    (tmp_path / "named_in_a_file.py").write_text("from pathlib import Path\nPath('imported').touch()\n")
+    chosen = {"training": {"action": "plain", "reward": "named_in_a_file:mine"}}
+    (tmp_path / "choices.json").write_text(json.dumps(chosen))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    config = ("--config", "choices.json")
+    code, _, error = command(*config)
+    assert code == 2
+    assert "choices.json names code to import, named_in_a_file:mine: add --trust" in error
+    assert not Path("imported").exists()
+    code, _, error = command(*config, "--reward", "math:sinus")
+    assert (code, "reward 'math:sinus': math has no callable attribute 'sinus'" in error) == (2, True)
+    assert not Path("imported").exists()
+    code, _, error = command(*config, "--trust")
+    assert (code, "no callable attribute 'mine'" in error) == (2, True)
+    assert Path("imported").exists()
+
+
+def test_a_run_with_an_own_reward_is_continued_with_trust(tmp_path: Path) -> None:
+    own = Choices(training=PlainTraining(reward="mylab.rewards:mine"))
+    assert going_on(own, tmp_path) == f"--resume {tmp_path} --trust"
+    assert going_on(Choices(), tmp_path) == f"--resume {tmp_path}"
 
 
 def test_it_trains_and_prints_the_score_of_the_agent(trained: Run) -> None:
