@@ -419,7 +419,7 @@ class UnionBatch(Batch):
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
-        done: np.ndarray = self.states["num_done"] == self.states["num_jobs"]
+        done: np.ndarray = (self.states["num_done"] == self.states["num_jobs"]) | self.counted_ended()
         long = self.states["instant"] - self.states["ticks"] >= MAX_INSTANTS_PER_JOB * self.states["num_jobs"]
         return done, ~done & (~self.more | long)
 

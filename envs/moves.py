@@ -237,7 +237,7 @@ class MovesEnv(UnionEnv):
     As for `GPUClusterEnv`.
 
     ## Episode End
-    Terminated when all jobs are done, in a steady window also those that do not count. Truncated when jobs never end,
+    Terminated when all jobs are done, in a steady window when those that count are done. Truncated when jobs never end,
     or after 1,000 instants per job.
 
     ## Information

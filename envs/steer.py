@@ -147,8 +147,8 @@ class SteerEnv(UnionEnv):
     As for `GPUClusterEnv`; the first decision is when the first job arrives.
 
     ## Episode End
-    Terminated when all jobs are done, in a steady window also those that do not count. Truncated when jobs never end,
-    or after 100 instants per job.
+    Terminated when all jobs are done, in a steady window at the first decision at which those that count are done.
+    Truncated when jobs never end, or after 100 instants per job.
 
     ## Information
     As for `GPUClusterEnv`. The reference policy is the default rule; `agrees` is True where all offsets are 0.

@@ -207,19 +207,21 @@ def test_an_account_covers_the_time_before(window: Workload) -> None:
 
 
 @pytest.mark.parametrize("action", ["plain", "moves", "steer"])
-def test_an_environment_scores_the_jobs_that_count(action: str, steady: Scenario) -> None:
-    env = make(vars(steady), action=action, count=1)
+def test_an_environment_ends_with_the_jobs_that_count_and_scores_them(action: str, steady: Scenario) -> None:
+    env = make(vars(replace(steady, max_duration=7_200.0, after_days=5.0)), action=action, count=1)
     _, info = env.reset(seed=0)
     over = False
     while not over:
-        choice = (
-            np.zeros(env.action_space.shape or (), np.float32)
-            if action == "steer"
-            else info["action_mask"].argmax()
-        )
+        if action == "steer":
+            choice = np.zeros(env.action_space.shape or (), np.float32)
+        else:
+            choice = env.batch.lists["own"][0] if action == "moves" else info["action_mask"].argmax()
         _, _, terminated, truncated, info = env.step(choice)
         over = terminated or truncated
+        finish_s = env.batch.states["finish_s"][0, : len(env.workload.jobs)]
+        assert terminated == (not np.isnan(finish_s[env.workload.counted]).any())
     assert terminated
+    assert np.isnan(finish_s).any()
     assert info["mean_jct_s"] == pytest.approx(env.results()["jct_s"].mean())
     assert len(env.results()) == env.workload.counted.sum()
 
