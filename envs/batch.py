@@ -114,8 +114,8 @@ class Batch(ABC):
         self.terminated, self.truncated, self.over = (np.zeros(count, bool) for _ in range(3))
         self.num_illegal, self._has_warned = np.zeros(count, np.int64), False
         self.executed = np.full(count, -1)
-        self._is_steady, self._counted_ended = np.zeros(count, bool), np.zeros(count, bool)
-        self._seen_done = np.zeros(count, np.int64)
+        self._first_counted, self._last_counted = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self._counted_ended, self._seen_done = np.zeros(count, bool), np.zeros(count, np.int64)
         self._slowdown = np.zeros(count)  # so far, in this episode
 
     def refuse_several_sizes(self) -> None:
@@ -139,7 +139,8 @@ class Batch(ABC):
         self.terminated[e] = self.truncated[e] = self.over[e] = False
         finish = prepared.reference_finish_s
         self.finish[e, : len(finish)], self.finish[e, len(finish) :] = finish, 0.0
-        self._is_steady[e] = not prepared.workload.counted.all()
+        load = prepared.workload
+        self._first_counted[e], self._last_counted[e] = load.first_counted, load.last_counted
         self._seen_done[e], self._counted_ended[e] = -1, False
         self._begin(e, prepared)
 
@@ -282,15 +283,13 @@ class Batch(ABC):
         """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
 
     def counted_ended(self) -> np.ndarray:
-        """Return whether the jobs that count in a steady window have all ended, and no more arrive: bool (N,)."""
-        for e in np.flatnonzero(self._is_steady & ~self._counted_ended).tolist():
-            state = self.states[e]
-            if self._seen_done[e] != (done := int(state["num_done"])):
-                self._seen_done[e] = done
-                load = self.windows[self.window[e]].workload
-                if state["num_arrived"] > load.last_counted:
-                    rows = slice(load.first_counted, load.last_counted + 1)
-                    self._counted_ended[e] = not np.isnan(state["finish_s"][rows]).any()
+        """Return whether the jobs that count have all ended, and no more arrive: bool (N,)."""
+        done, arrived = (self.states[name][: self.count] for name in ("num_done", "num_arrived"))
+        changed = ~self._counted_ended & (self._seen_done != done) & (arrived > self._last_counted)
+        self._seen_done[:] = done
+        for e in np.flatnonzero(changed).tolist():
+            rows = slice(self._first_counted[e], self._last_counted[e] + 1)
+            self._counted_ended[e] = not np.isnan(self.states[e]["finish_s"][rows]).any()
         return self._counted_ended
 
     # Observation and information.
