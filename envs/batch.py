@@ -285,9 +285,10 @@ class Batch(ABC):
     def counted_ended(self) -> np.ndarray:
         """Return whether the jobs that count have all ended, and no more arrive: bool (N,)."""
         done, arrived = (self.states[name][: self.count] for name in ("num_done", "num_arrived"))
-        changed = ~self._counted_ended & (self._seen_done != done) & (arrived > self._last_counted)
+        changed = self._seen_done != done
         self._seen_done[:] = done
-        for e in np.flatnonzero(changed).tolist():
+        self._counted_ended[changed] = False
+        for e in np.flatnonzero(changed & (arrived > self._last_counted)).tolist():
             rows = slice(self._first_counted[e], self._last_counted[e] + 1)
             self._counted_ended[e] = not np.isnan(self.states[e]["finish_s"][rows]).any()
         return self._counted_ended
