@@ -1,10 +1,13 @@
 """Tables for a paper, as CSV with all metrics and LaTeX with some: policies, users, virtual clusters, tenants."""
 
+import math
+from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 
 import pandas as pd
 
-from gpu_cluster_gym.evaluation.comparison import compare_metric
+from gpu_cluster_gym.evaluation.comparison import compare, compare_metric
 from gpu_cluster_gym.evaluation.metrics import OWNERS
 from gpu_cluster_gym.evaluation.plot.run_tables import Run
 from gpu_cluster_gym.evaluation.plot.style import unit_of
@@ -22,6 +25,8 @@ _SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"} | {
 
 POLICY = "policy"
 """Name of the table with a row per policy."""
+PAIRED = ("mean_wait_s", "mean_slowdown")
+"""Metrics besides mean JCT of which ratios are given."""
 _COLUMNS = (
     ("p95_jct_s", "P95 JCT", "seconds"),
     ("mean_wait_s", "Wait", "seconds"),
@@ -33,20 +38,44 @@ _COLUMNS = (
 
 
 def write_policies(run: Run, place: Path) -> list[Path]:
-    """Write the table of policies as CSV and as LaTeX; return the files."""
+    """Write the table of policies as CSV and as LaTeX, and that of pairs as CSV; return the files."""
     means = pd.DataFrame(run.summary["mean_over_windows"]).T.reindex(list(run.policies))
     ratios = pd.DataFrame({name: each._asdict() for name, each in run.ratios.items()}).T
     found = ratios[["ratio", "low", "high", "windows"]].join(means).rename_axis(POLICY)
     by_window = {name: pd.DataFrame(rows) for name, rows in run.summary["by_window"].items()}
-    for number in ("mean_wait_s", "mean_slowdown"):
+    for number in PAIRED:
         for name in run.policies:
             if each := compare_metric(by_window[name], by_window[run.reference], number):
                 for part, value in zip(("ratio", "low", "high"), each[:3], strict=True):
                     found.loc[name, f"{number}_{part}"] = value
-    files = [place / f"policies.{kind}" for kind in ("csv", "tex")]
+    files = [place / name for name in ("policies.csv", "policies.tex", "pairs.csv")]
     found.to_csv(files[0], float_format="%.10g")
     files[1].write_text(latex_of_policies(found, run.reference), encoding="utf-8")
+    pairs({name: by_window[name] for name in run.policies}).to_csv(
+        files[2], index=False, float_format="%.10g"
+    )
     return files
+
+
+def pairs(summaries: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Compare every policy with every other one; return a row per ordered pair.
+
+    summaries: by policy, those of `evaluation.metrics.summarise`.
+    Columns: policy, reference, windows, wins (windows with a shorter mean JCT), and for mean JCT, mean wait and mean
+    slowdown the ratio policy / reference with its 95 % interval: NaN for a single window, or where the reference's
+    metric is 0 in some window.
+    """
+    rows = []
+    for policy, reference in permutations(summaries, 2):
+        jct = compare(summaries[policy], summaries[reference])
+        row = {"policy": policy, "reference": reference, "windows": jct.windows, "wins": jct.wins}
+        row |= {"ratio": jct.ratio, "low": jct.low, "high": jct.high}
+        for number in PAIRED:
+            each = compare_metric(summaries[policy], summaries[reference], number)
+            parts = ("ratio", "low", "high")
+            row |= {f"{number}_{part}": getattr(each, part) if each else math.nan for part in parts}
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def latex_of_policies(found: pd.DataFrame, reference: str) -> str:

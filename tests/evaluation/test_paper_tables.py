@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -101,6 +102,9 @@ def test_policies_have_times_ratios_and_the_best_in_bold(folder: Path, tmp_path:
     assert found["mean_slowdown_ratio"]["sjf"] == pytest.approx(
         found["mean_slowdown"]["sjf"] / found["mean_slowdown"]["fifo_strict"]
     )
+    pairs = pd.read_csv(tmp_path / "pairs.csv").set_index(["policy", "reference"])
+    assert pairs.loc[("fifo_strict", "sjf"), "ratio"] == pytest.approx(fifo_s / sjf_s)
+    assert pairs["wins"].to_dict() == {("fifo_strict", "sjf"): 0, ("sjf", "fifo_strict"): 1}
     text = (tmp_path / "policies.tex").read_text()
     rows = [each.split(" & ") for each in re.findall(r"^(?!%)(.*) \\\\$", text, re.MULTILINE)]
     spec = re.search(r"begin\{tabular\}\{(\w+)\}", text)
@@ -109,6 +113,31 @@ def test_policies_have_times_ratios_and_the_best_in_bold(folder: Path, tmp_path:
     assert rows[0][:3] == ["Policy", "JCT, minutes", "JCT / fifo\\_strict"]
     assert rows[1][:3] == ["fifo\\_strict", f"{fifo_s / 60:.2f}", "1.00"]
     assert rows[2][:3] == ["sjf", f"{sjf_s / 60:.2f}", f"\\textbf{{{sjf_s / fifo_s:.2f}}}"]
+
+
+def test_pairs_have_ratios_both_ways() -> None:
+    """In two windows b takes half and twice as long as a. In one of them c does not wait: no ratio to its wait."""
+    jct_s = {"a": [10.0, 40.0], "b": [5.0, 80.0], "c": [20.0, 20.0]}
+    summaries = {
+        name: pd.DataFrame(
+            {
+                "window": [0, 1],
+                "seed": 0,
+                "mean_jct_s": each,
+                "mean_wait_s": np.array(each) - 5,
+                "mean_slowdown": 2.0,
+            }
+        )
+        for name, each in jct_s.items()
+    }
+    summaries["c"]["mean_wait_s"] = [0.0, 5.0]
+    found = paper_tables.pairs(summaries).set_index(["policy", "reference"])
+    assert len(found) == 6
+    assert found.loc[("b", "a"), ["ratio", "wins", "windows"]].tolist() == [(0.5 + 2) / 2, 1, 2]
+    assert found.loc[("a", "b"), "ratio"] == (2 + 0.5) / 2
+    assert found.loc[("c", "a"), "mean_wait_s_ratio"] == pytest.approx((0 / 5 + 5 / 35) / 2)
+    assert found.loc[("a", "c"), ["mean_wait_s_ratio", "mean_wait_s_high"]].isna().all()
+    assert (found["mean_slowdown_ratio"] == 1).all()
 
 
 def test_intervals_of_several_windows_follow_the_ratio() -> None:

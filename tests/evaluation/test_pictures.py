@@ -156,7 +156,7 @@ def test_every_picture_has_the_papers_width(folder: Path, tmp_path: Path, width:
     kinds = plot.KINDS if width == "column" else ("png",)
     assert plot.main([str(folder), "--out", str(tmp_path), "--width", width, "--kind", *kinds]) == 0
     drawn = {f"{name}.{kind}" for name in figures.PICTURES for kind in kinds}
-    assert {file.name for file in tmp_path.iterdir()} == drawn | {"policies.csv", "policies.tex"}
+    assert {file.name for file in tmp_path.iterdir()} == drawn | {"policies.csv", "policies.tex", "pairs.csv"}
     for name in figures.PICTURES:
         pixels = image.imread(tmp_path / f"{name}.png")
         assert pixels.shape[1] == pytest.approx(200 * INCHES[width], abs=1)  # type: ignore[index]
