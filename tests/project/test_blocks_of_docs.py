@@ -11,8 +11,6 @@ from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHORTER = {
-    "learn(1000)": "learn(8)",
-    "num_envs=16": "num_envs=2",
     'gymnasium.make("GPUCluster-v2")': 'gymnasium.make("GPUCluster-v2", count=1)',
 }
 """Replacements by which a block takes seconds instead of minutes."""

@@ -23,7 +23,7 @@ from docs.examples.train.slots import (
 )
 from gpu_cluster_gym.envs.agent_policy import AgentPolicy
 
-WINDOWS: dict[str, Any] = {"workload": "quick"}
+WINDOWS: dict[str, Any] = {"workload": "quick", "reward": "regret"}
 CHOICES: dict[str, Any] = {}
 torch.set_num_threads(1)  # the network is small: more threads only add overhead
 NAME, FILE = "sb3_dqn", "runs/sb3_dqn.zip"
@@ -33,7 +33,7 @@ TEMPERATURE = 0.1  # of the softmax by which the trained policy acts: always the
 
 def train(steps: int, seed: int = 0) -> None:
     """Train on a batch of training windows and save; illegal actions are replaced."""
-    env = training_envs(ENVIRONMENTS, WINDOWS | CHOICES | {"reward": "regret"})
+    env = training_envs(ENVIRONMENTS, WINDOWS | CHOICES)
     shown: dict[str, Any] = {"verbose": 1, "tensorboard_log": "runs/tensorboard", "seed": seed}
     learning: dict[str, Any] = {
         "learning_starts": min(4_000, steps // 2),
