@@ -77,7 +77,7 @@ def test_the_page_has_the_kept_numbers() -> None:
     page = (ROOT / "docs" / "workloads.md").read_text("utf-8")
     found = room.kept(ROOT)
     assert found
-    for line in room.room_table(room.on_page(found)):
+    for line in room.room_table(found):
         assert line in page
     moves = room_moves.kept(ROOT)
     assert len(moves) > 2
