@@ -66,7 +66,7 @@ class Training(ABC):
     windows: int = choice(200, least=1)
     """Number of training windows; fewer if the trace has fewer."""
     validation_windows: int = choice(40, least=1)
-    """Number of validation windows, which select the best checkpoint."""
+    """Number of validation windows, by which the checkpoint to keep is chosen."""
     validate_every: int = choice(3_072, least=1)
     """Steps between two validations, each of which also writes a checkpoint."""
     learning_seed: int | None = choice(None, least=0)
@@ -120,8 +120,8 @@ class SteerTraining(Training):
     """ppo: a search for constants, then PPO. search: the search alone; the agent is constant. distillation: one network
     imitates the constants of each workload, then PPO."""
     weights: tuple[str, ...] = ()
-    """Weights of the rule that the agent sets; default: sixteen of the 26. See `Rule` in simulator/rule_policy.py for
-    their names and meaning."""
+    """Weights of the rule that the agent sets; default: sixteen of the 26, or eighteen if all workloads have a
+    --run-time-predictor. See `RuleParameters` in simulator/kernel/union/weights.py for their names and meaning."""
     decisions_per_window: int = choice(12, least=1)
     """Decisions per window, after equal numbers of arrivals."""
     init_from: str = UNION
@@ -201,8 +201,9 @@ class MovesTraining(Training):
     base_logit_scale: float = choice(4.0, least=0)
     """Initial logit of the rule's own move; 0 starts from a uniform policy."""
     allowed_moves: tuple[str, ...] = choice(("start", "displace", "move"), expected=kinds_expected)
-    """Kinds of moves that may replace the rule's own. Waits and pauses are excluded by default: their simulated
-    advantage assumes that the rule makes the next move, but the agent does."""
+    """Kinds of moves that may replace the rule's own, of wait, start, displace, move, pause and wait_a_minute. Waits
+    and pauses are excluded by default: their simulated advantage assumes that the rule makes the next move, but the
+    agent does."""
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environment that the agent observes and acts in."""
