@@ -254,8 +254,9 @@ class PlainTraining(Training):
     reserves the GPUs that are expected to be released first, and starts when the last of them is; displace: the agent
     next chooses running jobs to pause for it."""
     practice_cluster: str = "4x8"
-    """Cluster for training, validation and test on steady windows, which also get fewer days: small windows are
-    simulated quickly, and the agent can be used on any cluster. own: the scenario's cluster and days."""
+    """Cluster for training, validation and test on steady windows, in place of --cluster. They also have 3, 3 and 6
+    days, in place of --warm-days, --counted-days and --after-days: small windows are simulated quickly, and the agent
+    can be used on any cluster. own: the scenario's cluster and days."""
 
     @property
     def first_phase(self) -> int:
