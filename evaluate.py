@@ -59,25 +59,26 @@ class Evaluation:
     policy: tuple[str, ...] = ()
     """Policies: a module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the pretrained agent for the
     workload, or the general one), plain (the pretrained agent that starts and pauses jobs), the folder of an
-    agent, module:attribute, or lookahead:NAME for look-ahead based on NAME. Several are compared with the first; a
-    single one is compared with fifo, and fifo_strict, easy, sjf, srtf and las are shown too. Tables of windows
-    also have two floors, weak baselines that choose a random or the first legal action."""
+    agent, module:attribute, lookahead:NAME for look-ahead based on NAME, or recorded (a log's own schedule, in a full
+    trace). Several are compared with the first (with fifo if all is named, with recorded if that is named). A single
+    one is compared with fifo, and fifo_strict, easy, sjf, srtf and las are shown too; in a full trace it stands alone.
+    Tables of windows also have two floors, weak baselines that choose a random or the first legal action."""
     floors: bool = True
     """Add the floors random_legal and first_legal, two weak baselines."""
     wide: bool = False
-    """Print all metrics instead of the ratio and four others. The run folder has all of them in any case."""
+    """Print further metrics besides the ratio and four others. The run folder has all metrics in any case."""
     protocol: tuple[str, ...] = ()
     """Trained agents to compare with a fixed set of policies and those of --policy, on held-out windows and under
-    shifts: the folder of a run of train_agent.py, with all its seeds, or a module:attribute for each seed. Windows are
-    those of the agents' training scenario unless other flags set the scenario."""
+    shifts: the folder of a run of train_agent.py, with all its seeds, or of an agent; or a module:attribute for each
+    seed. Windows are those of the agents' training scenario unless other flags set the scenario."""
     paper: str | None = None
     """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy and
     --protocol."""
     scenario: Scenario = field(default_factory=partial(named, DEFAULT))
     """Jobs, cluster and rules. --workload sets the defaults that are shown."""
     windows: int | None = choice(None, least=1)
-    """Number of test windows; default: 20, or 100 with --protocol; fewer if the trace has fewer. With --paper: number
-    of trials."""
+    """Number of test windows, refused if the trace has fewer; default: 20 (100 with --protocol), or as many as it has.
+    With --paper: number of trials."""
     split: Literal["test", "all"] = "test"
     """Part of the trace whose windows are scored. all: every window of a short log (--trace-file), or the first
     --windows; then nothing may be tuned or trained on that log."""

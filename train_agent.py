@@ -79,7 +79,7 @@ class Run:
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
     resume: str | None = None
-    """Run folder of an interrupted or killed run: continue it, with the results of an uninterrupted run."""
+    """Run folder of an interrupted, killed or failed run: continue it, with the results of an uninterrupted run."""
     trust: bool = False
     """Import the function that --config or --resume names as the reward; by default only flags may name code."""
 

@@ -129,7 +129,7 @@ def load(folder: str | Path) -> Agent:
         network.load_state_dict(weights)
     except (SafetensorError, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"{folder / WEIGHTS} does not hold this agent's weights ({error}): copy the agent again"
+            f"{folder / WEIGHTS} does not hold this agent's weights ({error}): copy the agent again, or retrain it"
         ) from None
     return Agent(network.eval(), training, scenario, _start(folder, layout))
 

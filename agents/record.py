@@ -130,7 +130,8 @@ def main(args: Sequence[str] | None = None) -> int:
 def work(args: Sequence[str]) -> None:
     """Write a data set for each scheduler, and print a line about it."""
     parser = argparse.ArgumentParser(
-        COMMAND, description="Record episodes of schedulers as Minari data sets, in runs/minari."
+        COMMAND,
+        description="Record episodes of schedulers as Minari data sets, in MINARI_DATASETS_PATH or runs/minari.",
     )
     parser.add_argument(
         "schedulers",

@@ -66,7 +66,7 @@ class Training(ABC):
     windows: int = choice(200, least=1)
     """Number of training windows; fewer if the trace has fewer."""
     validation_windows: int = choice(40, least=1)
-    """Number of validation windows, which select the best checkpoint."""
+    """Number of validation windows, by which the checkpoint to keep is chosen."""
     validate_every: int = choice(3_072, least=1)
     """Steps between two validations, each of which also writes a checkpoint."""
     learning_seed: int | None = choice(None, least=0)
@@ -120,10 +120,11 @@ class SteerTraining(Training):
     """ppo: a search for constants, then PPO. search: the search alone; the agent is constant. distillation: one network
     imitates the constants of each workload, then PPO."""
     weights: tuple[str, ...] = ()
-    """Weights of the rule that the agent sets; default: sixteen of the 26. See `Rule` in simulator/rule_policy.py for
-    their names and meaning."""
+    """Weights of the rule that the agent sets; default: sixteen of the 26, or eighteen if all workloads have a
+    --run-time-predictor. See `RuleParameters` in simulator/kernel/union/weights.py for their names and meaning."""
     decisions_per_window: int = choice(12, least=1)
-    """Decisions per window, after equal numbers of arrivals."""
+    """Decisions per window with a fixed number of jobs, after equal numbers of arrivals. A steady window has fewer,
+    since it ends with its counted jobs."""
     init_from: str = UNION
     """Initial policy: `union`; `constants`, found by a search for the workload (`--policy constants`); or the folder of
     a steering agent, whose network, `weights`, `hidden` and `decisions_per_window` are used. Rewards and scores are
@@ -201,8 +202,9 @@ class MovesTraining(Training):
     base_logit_scale: float = choice(4.0, least=0)
     """Initial logit of the rule's own move; 0 starts from a uniform policy."""
     allowed_moves: tuple[str, ...] = choice(("start", "displace", "move"), expected=kinds_expected)
-    """Kinds of moves that may replace the rule's own. Waits and pauses are excluded by default: their simulated
-    advantage assumes that the rule makes the next move, but the agent does."""
+    """Kinds of moves that may replace the rule's own, of wait, start, displace, move, pause and wait_a_minute. Waits
+    and pauses are excluded by default: their simulated advantage assumes that the rule makes the next move, but the
+    agent does."""
 
     def environment(self) -> dict[str, Any]:
         """Return the keywords of the environment that the agent observes and acts in."""
@@ -252,8 +254,9 @@ class PlainTraining(Training):
     reserves the GPUs that are expected to be released first, and starts when the last of them is; displace: the agent
     next chooses running jobs to pause for it."""
     practice_cluster: str = "4x8"
-    """Cluster for training, validation and test on steady windows, which also get fewer days: small windows are
-    simulated quickly, and the agent can be used on any cluster. own: the scenario's cluster and days."""
+    """Cluster for training, validation and test on steady windows, in place of --cluster. They also have 3, 3 and 6
+    days, in place of --warm-days, --counted-days and --after-days: small windows are simulated quickly, and the agent
+    can be used on any cluster. own: the scenario's cluster and days."""
 
     @property
     def first_phase(self) -> int:

@@ -158,8 +158,9 @@ class SteerEnv(UnionEnv):
     - `reward`: `gain`, `jct`, another module of `envs/rewards`, or a function.
     - `default_weights`: weights of the default rule, the reference policy, that differ from `union`'s, by name.
     - `base_weights`: weights of the rule that is steered that differ from the default rule's, by name.
-    - `weights`: names of the weights that an action sets; None means sixteen of the 26.
-    - `decisions_per_window`: number of decisions; fewer where many jobs arrive at once.
+    - `weights`: names of the weights that an action sets; None means sixteen of the 26, or eighteen with a
+      `run_time_predictor`.
+    - `decisions_per_window`: number of decisions; fewer where many jobs arrive at once, and in steady windows.
     - `arrivals_per_decision`: arrivals between decisions, instead of `decisions_per_window`.
     - `privileged`: whether the observation has the part `critic`.
     """

@@ -121,8 +121,8 @@ def prepare(
     """Return the prepared windows of a named workload.
 
     scenario: fields that differ from the workload's.
-    workload: None for `quick`; but where the fields name a log, another trace or a number of jobs, for windows of
-      these, as in the commands.
+    workload: None for `quick`; but where the fields name a log, another trace, or a choice that only windows with a
+      fixed number of jobs have, for those of `workloads.base`, as in the commands.
     """
     fields = scenario if isinstance(scenario, Mapping) else {}
     if workload is None and base(fields) == named(COMMANDS_WORKLOAD):

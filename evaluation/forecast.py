@@ -2,9 +2,9 @@
 
 In each future, the run time of a job is sampled from similar finished jobs, given how long it has run and its limit,
 and the later arrivals are those of random days of the history. The policy then schedules all of them. If the history
-has starts, the forecasts are calibrated: they are repeated at past times, and the intervals are widened until they
-cover the actual starts as often as they should. Without calibration, intervals are too narrow, since run times of the
-same week are more alike than independent samples.
+has starts, the forecasts are calibrated: they are repeated at past times, and the intervals are widened, or narrowed,
+until they cover the actual starts as often as they should. Without calibration, intervals are too narrow, since run
+times of the same week are more alike than independent samples.
 """
 
 import argparse

@@ -2,7 +2,8 @@
 
 The log's own scheduler is simulated too, so that both waits have the same simplifications. It is the candidate of
 `CANDIDATES` whose starts are nearest to the logged ones, and the distance of its mean wait from the logged one is the
-simulator's own error on this log. A difference that is smaller than this error gives no verdict.
+simulator's own error on this log. A difference that is smaller than this error gives no verdict. The argument `seed` is
+the seed of the resampling.
 """
 
 from collections.abc import Mapping, Sequence
@@ -268,8 +269,8 @@ def sentence(
         return f"{too_far(name, calibration)}."
     if (pauses := int(policy["preemptions"].sum())) and "preemption" not in parts:
         return (
-            f"No verdict on {name}: it paused jobs {pauses:,} times, which costs nothing here since the log does not "
-            "say what a pause costs (--physics measured,preemption samples it)."
+            f"No verdict on {name}: it paused jobs {pauses:,} times, which costs nothing here, since preemption is "
+            "not simulated (add it to --physics, as in measured,preemption)."
         )
     found = effect(policy, own)
     what = f"{_percent(abs(found.change))} {'lower' if found.change < 0 else 'higher'}"
@@ -288,7 +289,7 @@ def sentence(
     exact = (
         ""
         if "estimates" in parts or name in NEED_NO_ESTIMATES
-        else " with true run times, since the log has no estimates"
+        else " with true run times, since estimates are not simulated"
     )
     return (
         f"{name} would have {verb} the mean wait by {_percent(abs(found.change))} "
@@ -303,7 +304,7 @@ def too_far(names: str, calibration: Calibration) -> str:
     return (
         f"No verdict on {names}: the simulator's own error on this log is {_percent(calibration.error)}, above the "
         f"limit of {_percent(MAX_ERROR)}, so the log's cluster or scheduler differs from the simulated one (check "
-        "--cluster and --discipline, and whether jobs are missing from the log)"
+        "--cluster, and whether jobs are missing from the log)"
     )
 
 

@@ -39,7 +39,7 @@ class History:
     good_error, bad_error: std. dev. of the errors of the log estimates of predictable and of other jobs.
     within, between: std. dev. of log run times in a batch, and of their means over a batch.
     level: (NUM_GPU_CLASSES,), mean log run time (s) by class of GPUs (0, 1, 2-3, 4-7 ...).
-    alike, spread: std. dev. of log core needs in a batch, and in a cell.
+    alike, spread: std. dev. of log core needs in a batch, and of their means over a batch in a cell.
     scale: (PROFILE_WIDTH,), divisors of the features of a profile.
     cells: a row per cell of its scaled centre, mean log core need and number of jobs, (cells, PROFILE_WIDTH + 2);
         empty if cores do not matter.

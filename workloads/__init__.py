@@ -153,8 +153,9 @@ def refuse_contradictions(scenario: Scenario, fields: Mapping[str, Any], workloa
         )
     if "jobs" in fields and "steady_load" not in fields:
         raise ValueError(
-            f"--jobs {fields['jobs']} does not apply to steady windows, which last {days:g} days: drop it, or set "
-            "--warm-days, --counted-days and --after-days, or name another workload, such as philly_backlog"
+            f"--jobs {fields['jobs']} does not apply to steady windows, which last {days:g} days: drop it "
+            "(--warm-days, --counted-days and --after-days set their length), or name another workload, such as "
+            "philly_backlog"
         )
 
 

@@ -168,8 +168,8 @@ class Rules:
     """Jobs, cluster, and the rules that apply to every policy."""
 
     trace: str | None = None
-    """Name of a trace; philly if neither a trace nor a file is given. Windows of another trace or of a log have a fixed
-    number of jobs, unless --steady-load is given."""
+    """Name of a trace, or of the trace whose format --trace-file has; philly if neither a trace nor a file is given.
+    Windows of another trace or of a log have a fixed number of jobs, unless --steady-load is given."""
     trace_file: str | None = None
     """Log to read instead of generating jobs: Slurm's sacct, the Standard Workload Format, a public trace's original
     file, or a CSV, TSV or Parquet file with the columns of the job table. The format is detected from the content."""
@@ -184,8 +184,8 @@ class Rules:
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
     """Rule that chooses nodes; pooled ignores node boundaries."""
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
-    """Handling of a job that does not fit. greedy: skip it; strict: strict FIFO, it blocks the queue; easy: EASY
-    backfilling."""
+    """Handling of a job that does not fit, by rankings that do not set their own (fifo, sjf ...). greedy: skip it;
+    strict: it blocks later jobs; easy: EASY backfilling, or greedy where the ranking preempts."""
     quotas: str | None = choice(None, expected=quotas_expected)
     """GPUs guaranteed to each tenant (column tenant, else vc): proportional (to GPUs x run time, summed over its
     jobs in the window, which no scheduler knows in advance), NAME=GPUS,... or a CSV file with the columns tenant and
@@ -201,8 +201,8 @@ class Rules:
     """Nodes of each partition, for --constraints partition: NAME=0-3+8,OTHER=4-7, by the numbers of nodes from 0;
     partitions may overlap."""
     physics: str | None = choice(None, expected=parts_expected)
-    """Simulated effects: standard (all that concern jobs on GPUs; the default for generated windows with a fixed number
-    of jobs), measured (those whose inputs are all in the log, so that nothing is sampled; the default with
+    """Simulated effects: standard (all but cpu_jobs, gpu_types and failures; the default for generated windows with a
+    fixed number of jobs), measured (those whose inputs are all in the log, so that nothing is sampled; the default with
     --trace-file), exclusive (memory, preemption, estimates; used by philly), all, none, or a comma-separated list of
     measured, memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types,
     failures, startup, links, exchange, profiles."""
@@ -214,7 +214,8 @@ class Rules:
     """Replay the full trace as one episode instead of windows; the default of evaluate.py for a log with fewer than two
     test windows."""
     all_windows: bool = False
-    """Accept every window; otherwise only moderately loaded ones, by mean JCT / mean run time under SRTF."""
+    """Accept every window with a fixed number of jobs; otherwise only moderately loaded ones, by mean JCT / mean run
+    time under SRTF. Steady windows are all accepted."""
     target_load: float | None = choice(None, above=0)
     """Load to which arrivals are scaled: sum over jobs of GPUs x min(duration, span), divided by the cluster's GPUs x
     span."""
@@ -241,15 +242,17 @@ class Rules:
     deadline_slack: float = choice(0.0, least=0)
     """Mean slack of deadlines drawn for a trace without any, in units of estimated run time; 0 draws none."""
     duty_error: float = choice(DUTY_ERROR, least=0)
-    """Standard deviation of the error of a profiled GPU utilisation, in log odds, for a trace without profiles."""
+    """Standard deviation of the error of a profiled GPU utilisation, in log odds, for a trace without profiles,
+    where physics include profiles."""
     memory_error: float = choice(MEMORY_ERROR, least=0)
-    """Standard deviation of the log error of profiled memory, for a trace without profiles."""
+    """Standard deviation of the log error of profiled memory, for a trace without profiles, where physics include
+    profiles."""
     run_time_predictor: str | None = None
     """Predictor of run times and core demands from finished jobs: a name in workloads/run_time_predictors, or a JSON
     file. Without one, policies get the estimates and the requested cores."""
     restart_cost: Literal["measured", "high"] = "measured"
     """Pause and load times for a trace without them. measured: fitted to all public measurements; high: fitted to Sia's
-    alone, about four times as long."""
+    alone, with a mean about four times as long, and a median eight times."""
     elastic_share: float = choice(1.0, least=0, most=1)
     """Share of jobs that may change their number of workers, where physics include elastic; the others keep it."""
     sharing_share: float = choice(1.0, least=0, most=1)

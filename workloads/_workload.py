@@ -285,7 +285,7 @@ def _named_predictor(name: str) -> History:
 
     known = sorted(file.stem for file in PREDICTORS.glob("*.json"))
     if name not in known:
-        raise ValueError(f"{traces.unknown('run-time predictor', name, known)}, or a file that ends in .json")
+        raise ValueError(traces.unknown("run-time predictor", name, (*known, "a file that ends in .json")))
     return read(PREDICTORS / f"{name}.json")
 
 

@@ -71,7 +71,8 @@ def parser() -> argparse.ArgumentParser:
         "--picture",
         nargs="+",
         choices=(*figures.PICTURES, figures.SWEEP),
-        help="figures to draw; default: all but sweep, which draws all runs over the number by which they differ",
+        help="figures to draw; default: none with --table, else all for which the run has data, without sweep, which "
+        "draws all runs over the number by which they differ",
     )
     found.add_argument(
         "--table",

@@ -217,7 +217,7 @@ def test_a_verdict_names_the_longest_wait_of_both_policies() -> None:
 )
 def test_run_times_known_exactly_are_said(name: str, parts: tuple[str, ...], exact: bool) -> None:
     text = said(0.5, name=name, parts=parts)
-    assert (" with true run times, since the log has no estimates" in text) == exact
+    assert (" with true run times, since estimates are not simulated" in text) == exact
 
 
 def test_a_log_in_which_nobody_waits_in_the_simulation_is_too_far_from_it() -> None:

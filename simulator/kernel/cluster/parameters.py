@@ -77,7 +77,8 @@ class Parameters:
     drain_length_h: float = parameter(2.0, part="failures", above=0)
     """Hours that a drained node is down."""
     checkpoint_every: float = parameter(1800.0, part="failures", above=0)
-    """Seconds of progress between checkpoints; a failed job restarts from its last checkpoint."""
+    """Seconds of progress between checkpoints (physics part: failures), from the last of which a job restarts if it or
+    its node fails; a job that runs out of memory loses all progress."""
 
     def __post_init__(self) -> None:
         """Validate all fields; raise ChoiceError that names each invalid one."""
