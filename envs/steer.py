@@ -76,7 +76,8 @@ class SteerBatch(UnionBatch):
         self.privileged = validation.boolean("privileged", privileged)
         decisions = validation.whole_number("decisions_per_window", decisions_per_window)
         if arrivals_per_decision is None:
-            self.every = usual_interval(len(windows[0].episode.jobs), decisions)
+            first = windows[0].episode
+            self.every = usual_interval(len(first.jobs) - int(first.state.num_arrived), decisions)
         else:
             self.every = validation.whole_number("arrivals_per_decision", arrivals_per_decision)
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
@@ -86,10 +87,11 @@ class SteerBatch(UnionBatch):
         self._times: list[np.ndarray] = [np.empty(0)] * count
 
     def open(self, e: int, prepared: PreparedWindow) -> None:
-        """Advance to the first arrival."""
-        self._times[e] = decision_times(prepared.episode.jobs["submit_s"], self.every)
+        """Advance to the first instant."""
         self.offsets.reset(self.memory[e : e + 1])
         steering.start(self.states, e, self.memory, self.jobs, *self.rows(slice(None)))
+        first_s = float(self.states["clock"][e])
+        self._times[e] = decision_times(prepared.episode.jobs["submit_s"], self.every, first_s)
 
     def _simulate(self, actions: np.ndarray) -> None:
         """Write each environment's weights, and run the rule to the next decision."""

@@ -202,7 +202,8 @@ class Steered(RunsCompiled):
         all others before a time, advances to the first instant from that time on, and returns whether jobs are left.
         """
         more = bool(calls.advance(states, 0, jobs))
-        for until in (*decision_times(jobs["submit_s"], self.every).tolist(), np.inf):
+        times = decision_times(jobs["submit_s"], self.every, float(states["clock"][0]))
+        for until in (*times.tolist(), np.inf):
             if more:
                 self._choose(states, memory, jobs)
                 more = bool(act_until(until))
@@ -226,8 +227,11 @@ def arrivals_per_decision(jobs: int, decisions: int) -> int:
     return -(-jobs // decisions)
 
 
-def decision_times(submit_s: np.ndarray, every: int) -> np.ndarray:
-    """Return the times (s) at which another `every` jobs have arrived, without the first instant and duplicates."""
+def decision_times(submit_s: np.ndarray, every: int, first_s: float) -> np.ndarray:
+    """Return the times (s) at which another `every` jobs have arrived, without duplicates.
+
+    first_s: first instant of the episode, which the times follow; in a steady window jobs have arrived before it.
+    """
     times = np.unique(submit_s[every::every])
-    later: np.ndarray = times[times > submit_s[0]]
+    later: np.ndarray = times[times > max(first_s, submit_s[0])]
     return later

@@ -97,7 +97,37 @@ def test_decisions_come_at_like_shares_of_arrivals() -> None:
 
 
 def test_jobs_that_come_at_once_give_one_decision() -> None:
-    assert len(decision_times(np.full(FEW, 5.0), 5)) == 0
+    assert len(decision_times(np.full(FEW, 5.0), 5, first_s=5.0)) == 0
+
+
+def test_times_before_the_begin_of_a_steady_window_are_no_decisions() -> None:
+    assert decision_times(np.arange(12.0), 3, first_s=6.0).tolist() == [9.0]
+
+
+def test_in_a_steady_window_as_elsewhere_a_steered_policy_is_the_environment_played() -> None:
+    """Time passes between decisions, and jobs that arrived in the warm-up do not count towards their number."""
+    steady = named("quick")
+    prepared = [PreparedWindow(windows(steady, "train", 1)[0])]
+    load, weights = prepared[0].workload, ("price", "harm")
+    batch = SteerBatch(prepared, 1, weights=weights, decisions_per_window=24)
+    arrived = int(prepared[0].episode.state.num_arrived)
+    assert batch.every == -(-(len(load.jobs) - arrived) // 24)
+
+    def choose(seen: np.ndarray) -> np.ndarray:
+        return np.array([np.sin(9 * seen.sum()), np.cos(9 * seen.sum())])
+
+    batch.begin(0, 0)
+    decisions = 0
+    while not batch.over[0]:
+        batch.step(choose(batch.observe()[0])[None])
+        decisions += 1
+        assert batch.elapsed_s[0] > 0
+    assert decisions > 2
+    mine = slice(load.first_counted, load.last_counted + 1)
+    steered = Steered(Offsets(Rule(), weights), batch.every, choose)
+    for step_by_step in (False, True):
+        played = run(steered, load.episode(), step_by_step=step_by_step)
+        assert played.state.finish_s[mine].tolist() == batch.states[0].finish_s[mine].tolist()
 
 
 def test_threads_change_nothing() -> None:
