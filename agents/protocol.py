@@ -88,9 +88,10 @@ class Candidate(NamedTuple):
 def all_candidates(names: Sequence[str]) -> list[Candidate]:
     """Return the agents of several runs, folders and modules; ValueError for a missing or repeated one."""
     found = [each for name in names for each in candidates(name)]
-    folders = [each.folder.resolve() for each in found if each.folder]
-    if len(set(names)) < len(names) or len(set(folders)) < len(folders):
-        raise ValueError("--protocol names an agent twice: name each agent once")
+    folders = [str(each.folder.resolve()) for each in found if each.folder]
+    for named in (list(map(str, names)), folders):
+        if twice := [each for each in named if named.count(each) > 1]:
+            raise ValueError(f"--protocol names an agent twice: name {twice[0]} once")
     return found
 
 

@@ -175,13 +175,12 @@ def refuse_ineffective(scenario: Scenario, fields: Mapping[str, Any]) -> None:
     if MEASURED in parts:  # these depend on the log
         return
     refuse_idle_shares(scenario)
-    for each in PARAMETERS:
-        usual = getattr(Parameters, each.name)
-        if each.part not in (None, *parts) and fields.get(each.name, usual) != usual:
-            expected = (
-                f"physics that include {each.part}, as {scenario.physics_name} do not; otherwise drop it"
-            )
-            raise ChoiceError([Wrong(each.name, fields[each.name], expected)])
+    of_parts = [(each.name, each.part, getattr(Parameters, each.name)) for each in PARAMETERS]
+    of_parts += [(name, "profiles", getattr(Scenario, name)) for name in ("duty_error", "memory_error")]
+    for name, part, usual in of_parts:
+        if part not in (None, *parts) and fields.get(name, usual) != usual:
+            expected = f"physics that include {part}, as {scenario.physics_name} do not; otherwise drop it"
+            raise ChoiceError([Wrong(name, fields[name], expected)])
 
 
 def make_scenario(workload: str | None = None, fields: Mapping[str, Any] | None = None) -> Scenario:

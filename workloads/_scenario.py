@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gpu_cluster_gym.simulator.choice import choice
@@ -9,6 +10,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.parameters import Parameters
 from gpu_cluster_gym.traces import columns_given, did_you_mean, zone_expected
 from gpu_cluster_gym.workloads._shifts import shift_expected
 
+PREDICTORS = Path(__file__).parent / "run_time_predictors"
 PARTS = (
     "memory",
     "preemption",
@@ -149,6 +151,14 @@ def partitions_expected(text: str) -> str | None:
     )
 
 
+def predictor_expected(name: str) -> str | None:
+    """Return the known run-time predictors, for an error about another name; None for a known one, or a file."""
+    known = sorted(file.stem for file in PREDICTORS.glob("*.json"))
+    if name.endswith(".json") or name in known:
+        return None
+    return f"one of {', '.join(known)}, or a file that ends in .json{did_you_mean(name, known)}"
+
+
 class Window(NamedTuple):
     """A window: its split of the trace and its number there; `FULL_TRACE` for a full trace."""
 
@@ -247,7 +257,7 @@ class Rules:
     memory_error: float = choice(MEMORY_ERROR, least=0)
     """Standard deviation of the log error of profiled memory, for a trace without profiles, where physics include
     profiles."""
-    run_time_predictor: str | None = None
+    run_time_predictor: str | None = choice(None, expected=predictor_expected)
     """Predictor of run times and core demands from finished jobs: a name in workloads/run_time_predictors, or a JSON
     file. Without one, policies get the estimates and the requested cores."""
     restart_cost: Literal["measured", "high"] = "measured"

@@ -37,6 +37,7 @@ from gpu_cluster_gym.workloads._scenario import (
     FULL_TRACE,
     MEASURED,
     PARTS,
+    PREDICTORS,
     Scenario,
     Window,
     parts_held,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PREDICTORS = Path(__file__).parent / "run_time_predictors"
 FILES = ("trace_file", "cluster", "run_time_predictor", "quotas")
 """Fields of a scenario that may name a file."""
 ROWS_SHOWN = 10
@@ -270,7 +270,7 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def predictor(name: str | None) -> History | None:
-    """Return a run-time predictor: a name in `PREDICTORS`, or a JSON file; ValueError for an unknown one."""
+    """Return a run-time predictor: a name in `PREDICTORS`, or a JSON file; ValueError for a file without one."""
     if name is None or not name.endswith(".json"):
         return None if name is None else _named_predictor(name)
     from gpu_cluster_gym.simulator.history import read
@@ -283,9 +283,6 @@ def _named_predictor(name: str) -> History:
     """Return a run-time predictor of `PREDICTORS`, read once."""
     from gpu_cluster_gym.simulator.history import read
 
-    known = sorted(file.stem for file in PREDICTORS.glob("*.json"))
-    if name not in known:
-        raise ValueError(traces.unknown("run-time predictor", name, (*known, "a file that ends in .json")))
     return read(PREDICTORS / f"{name}.json")
 
 

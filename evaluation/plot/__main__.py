@@ -16,6 +16,7 @@ from gpu_cluster_gym.evaluation.plot import figures, paper_tables, run_tables
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, save, style
 
 KINDS = ("png", "svg", "pdf")
+PICTURES = "pictures"  # folder of the files of a run
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -31,7 +32,8 @@ def main(args: Sequence[str] | None = None) -> int:
             chosen.picture.remove(figures.SWEEP)
             scored = scored if chosen.picture or chosen.table else []
         for folder in scored:
-            draw(folder, chosen)
+            place = chosen.out / folder.name if chosen.out and len(scored) > 1 else chosen.out
+            draw(folder, chosen, place or folder / PICTURES)
     except ValueError as error:
         print(f"gpu-cluster-gym plot: {error}", file=sys.stderr)
         return 2
@@ -84,13 +86,17 @@ def parser() -> argparse.ArgumentParser:
         "--width", choices=INCHES, default="page", help="3.33 in (column) or 7 in (page); default: page"
     )
     found.add_argument("--kind", nargs="+", choices=KINDS, default=KINDS, help="file types; default: all")
-    found.add_argument("--out", type=Path, help="output folder; default: pictures/ in the run folder")
+    found.add_argument(
+        "--out",
+        type=Path,
+        help=f"output folder, in which each of several runs has a folder; default: {PICTURES}/ in each run folder",
+    )
     return found
 
 
 def draw_learning(learned: Mapping[Path, Sequence[pd.DataFrame]], chosen: argparse.Namespace) -> None:
     """Draw the learning curves of runs, a panel per run, and print the files."""
-    place = chosen.out or next(iter(learned)) / "pictures"
+    place = chosen.out or next(iter(learned)) / PICTURES
     place.mkdir(parents=True, exist_ok=True)
     with style(IN_PRINT):
         panels = [(figures.training_name(folder), curves) for folder, curves in learned.items()]
@@ -116,7 +122,7 @@ def draw_sweep(folders: Sequence[Path], chosen: argparse.Namespace) -> None:
     if len(runs) < 2:
         raise ValueError("a sweep requires two or more runs of evaluate.py --policy")
     field, table = figures.swept(runs)
-    place = chosen.out or folders[0] / "pictures"
+    place = chosen.out or folders[0] / PICTURES
     place.mkdir(parents=True, exist_ok=True)
     with style(IN_PRINT):
         figure = figures.sweep(field, table, runs[0].reference, chosen.width)
@@ -125,8 +131,8 @@ def draw_sweep(folders: Sequence[Path], chosen: argparse.Namespace) -> None:
     print(place / f"{figures.SWEEP}.csv")
 
 
-def draw(folder: Path, chosen: argparse.Namespace) -> None:
-    """Draw the pictures of one run, and print the files; ValueError for a missing window or record."""
+def draw(folder: Path, chosen: argparse.Namespace, place: Path) -> None:
+    """Draw the pictures of one run in `place`, and print the files; ValueError for a missing window or record."""
     run = run_of(folder, chosen)
     if chosen.window is not None and chosen.window not in run.windows:
         raise ValueError(
@@ -138,7 +144,6 @@ def draw(folder: Path, chosen: argparse.Namespace) -> None:
     if not run.recorded and set(figures.NEED_RECORD) & set(wanted):
         raise ValueError(f"{folder} was not recorded: timeline and gantt require evaluate.py --record")
     shown = run_tables.between(run, *(3600 * each for each in chosen.hours)) if chosen.hours else run
-    place = chosen.out or folder / "pictures"
     place.mkdir(parents=True, exist_ok=True)
     with style(IN_PRINT):
         for name in wanted:

@@ -78,7 +78,7 @@ def test_an_agent_of_several_workloads_is_judged_on_the_first_with_a_note(
 def test_the_same_agent_is_no_second_seed_however_it_is_written(five: Path) -> None:
     assert len(all_candidates([str(five)])) == 2
     for again in (f"{five}/", five / "seed-1" / "best", five / ".." / "five" / "seed-0"):
-        with pytest.raises(ValueError, match="names an agent twice"):
+        with pytest.raises(ValueError, match=r"names an agent twice: name .*seed-[01].* once"):
             all_candidates([str(five), str(again)])
 
 

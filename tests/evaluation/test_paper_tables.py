@@ -1,6 +1,7 @@
 """Tables of policies, users and virtual clusters come from the run folder, as CSV and as LaTeX."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,12 @@ def test_policies_have_times_ratios_and_the_best_in_bold(folder: Path, tmp_path:
     assert rows[0][:3] == ["Policy", "JCT, minutes", "JCT / fifo\\_strict"]
     assert rows[1][:3] == ["fifo\\_strict", f"{fifo_s / 60:.2f}", "1.00"]
     assert rows[2][:3] == ["sjf", f"{sjf_s / 60:.2f}", f"\\textbf{{{sjf_s / fifo_s:.2f}}}"]
+
+
+def test_each_of_several_runs_has_its_own_folder_in_out(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    assert plot.main([str(folder), str(other), "--table", "policy", "--out", str(tmp_path / "out")]) == 0
+    assert {each.parent.name for each in (tmp_path / "out").rglob("policies.csv")} == {folder.name, "other"}
 
 
 def test_pairs_have_ratios_both_ways() -> None:

@@ -19,7 +19,7 @@ from gpu_cluster_gym.simulator.policy import Action, Wait
 from gpu_cluster_gym.simulator.source import Source
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.simulator.vocabulary import DONE
-from gpu_cluster_gym.workloads import Scenario, full_trace
+from gpu_cluster_gym.workloads import Scenario
 from tests.cases import tiny
 from tests.cases.histories import HISTORY, LEVEL, kept, load_of, with_cells
 
@@ -228,8 +228,10 @@ def test_invalid_figures_are_rejected(wrong: dict[str, Any]) -> None:
 
 
 def test_an_unknown_or_invalid_history_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="unknown run-time predictor 'nosuch'"):
-        full_trace(Scenario(**tiny.scenario(tmp_path), run_time_predictor="nosuch")).episode()
+    with pytest.raises(
+        ValueError, match=r"run_time_predictor 'mixde': expected one of .*did you mean 'mixed'"
+    ):
+        Scenario(run_time_predictor="mixde")
     (tmp_path / "bad.txt").write_text("{}")
     with pytest.raises(ValueError, match=r"bad.txt: expected a run-time predictor .*no field 'level'"):
         read(tmp_path / "bad.txt")
