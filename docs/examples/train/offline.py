@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from docs.examples.train.slots import score
+from docs.examples.train.slots import sample, score
 from gpu_cluster_gym.agents.record import FOLDER
 from gpu_cluster_gym.agents.set_network import SetNetwork
 from gpu_cluster_gym.agents.training import PlainTraining
@@ -31,6 +31,7 @@ NAME, FILE = "offline", "runs/offline.pt"
 SLOTS, CHOICES = PlainTraining().queue_slots, PlainTraining().acting()
 BATCH, RATE, GAMMA, SLOW = 256, 1e-3, 0.99, 0.005
 """Transitions of an update, learning rate of Adam, discount factor, and rate at which the target network follows."""
+TEMPERATURE = 0.1  # of the softmax by which the policy acts: the highest value alone can wait without end
 torch.set_num_threads(1)  # the network is small: more threads only add overhead
 
 
@@ -60,10 +61,8 @@ def train(steps: int, names: Sequence[str], seed: int = 0, td: float = 1.0) -> N
     torch.manual_seed(seed)
     network = SetNetwork(SLOTS)
     target = copy.deepcopy(network).requires_grad_(False)
-    optimizer, log = (
-        torch.optim.Adam(network.parameters(), lr=RATE),
-        SummaryWriter(f"runs/tensorboard/{NAME}"),
-    )
+    optimizer = torch.optim.Adam(network.parameters(), lr=RATE)
+    log = SummaryWriter(f"runs/tensorboard/{NAME}")
     for step in range(steps):
         rows = torch.randint(len(data[0]), (BATCH,))
         seen, action, reward, after, going = (column[rows] for column in data)
@@ -97,10 +96,9 @@ def learned() -> SetNetwork:
     return network
 
 
-@torch.no_grad()
 def predict(observation: Any, mask: Any) -> int:
-    """Return the action with the highest value."""
-    return int(learned().forward_actor(torch.as_tensor(observation)[None]).argmax())
+    """Return an action, sampled by the softmax of the advantages."""
+    return sample(lambda seen: learned().forward_actor(seen[None])[0], observation, mask, TEMPERATURE)
 
 
 policy = AgentPolicy(predict, **CHOICES)

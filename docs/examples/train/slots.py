@@ -88,7 +88,7 @@ def trained(file: str, choices: dict[str, Any]) -> SlotScores:
 
 
 @torch.no_grad()
-def sample(network: nn.Module, seen: Any, mask: Any, temperature: float = 1.0) -> int:
+def sample(network: Callable[[Tensor], Tensor], seen: Any, mask: Any, temperature: float = 1.0) -> int:
     """Return a legal action, sampled by the softmax of the scores; it depends on the observation alone."""
     generator = torch.Generator().manual_seed(crc32(seen.tobytes()))
     scores = network(torch.from_numpy(seen)).masked_fill(~torch.from_numpy(mask), -torch.inf)
