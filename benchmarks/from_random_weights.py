@@ -143,7 +143,7 @@ def table_of(summaries: Mapping[str, pd.DataFrame], count: int) -> pd.DataFrame:
     for name in (*others, BLIND):
         for k in range(count):
             other = summaries[f"{BLIND} {k}" if name == BLIND else name]
-            found = {column: compare(summaries[str(k)], other, number=column) for column in METRICS}
+            found = {column: compare(summaries[str(k)], other, metric=column) for column in METRICS}
             rows.append({"policy": name, "agent": k} | {METRICS[c]: words(each) for c, each in found.items()})
     return pd.DataFrame(rows).set_index(["policy", "agent"])
 

@@ -188,7 +188,7 @@ def row_of(workload: str, row: str, name: str, found: Mapping[str, pd.DataFrame]
     control, best = (found[other][found[other]["window"].isin(ours["window"])] for other in (CONSTANTS, BEST))
     ratio, seconds = compare(ours, control), pool(ours)
     of_jct, of_slowdown = (
-        compare(ours, best, number=number).ratio if number in ours else math.nan
+        compare(ours, best, metric=number).ratio if number in ours else math.nan
         for number in ("mean_jct_s", "mean_slowdown")
     )
     times = [float(seconds.get(each, math.nan)) for each in ("mean_jct_s", "mean_wait_s", "max_wait_s")]
