@@ -34,33 +34,6 @@ STATISTICS = DATA / "philly_statistics.json"
 NO_MODEL = "none"
 STAND_IN = "resnet50"
 MIN_START_S = 5.0  # of a job's start-up: our choice
-FIGURES = (
-    "alpha_s",
-    "amp_gain_V100",
-    "beta_s_per_sample_V100_fp32",
-    "checkpoint_MB",
-    "cpu_only_core_s_per_sample",
-    "data_reopen_s",
-    "default_batch_per_gpu",
-    "gpu_util_default_pct",
-    "host_mem_bw_MB_per_sample_est",
-    "input_core_s_per_sample",
-    "input_cores_at_default_V100",
-    "mem_default_MiB",
-    "mem_fixed_MiB",
-    "mem_per_sample_MiB",
-    "min_batch",
-    "speed_A100_tf32",
-    "speed_K80",
-    "speed_P100",
-    "speed_RTX2080Ti",
-    "speed_RTX3090",
-    "speed_T4",
-    "speed_V100",
-    "startup_s",
-    "sync_MB",
-    "sync_factor_kappa",
-)
 
 RUN_GAP_S = 60.0  # maximum gap between jobs of a run (philly_statistics.json, batch_gap_60s)
 BATCH_SPREAD = 0.25  # standard deviation of the log of a batch size around its model's default: our choice
@@ -88,7 +61,7 @@ def models() -> pd.DataFrame:
     """Return the profiles, a row per model, and a row `NO_MODEL` for jobs without a model, which only start up."""
     import pandas as pd
 
-    figures = pd.read_csv(DATA / "models.csv", index_col="model")[list(FIGURES)].astype(float)
+    figures = pd.read_csv(DATA / "models.csv", index_col="model").select_dtypes("number").astype(float)
     figures.loc[NO_MODEL] = 0.0
     figures.loc[NO_MODEL, "startup_s"] = MIN_START_S
     return figures
@@ -110,8 +83,9 @@ def speed_on(gpu_type: str, names: pd.Series) -> Floats:
     gpu_type: a GPU type with measured speeds, in lower case; KeyError for another.
     names: the model of each job; `STAND_IN` stands for a model without profile.
     """
-    known = {name.removeprefix("speed_").removesuffix("_tf32").lower(): name for name in FIGURES}
-    speed = models()[known[gpu_type]] / models()["speed_V100"]
+    speeds = models().filter(like="speed_")
+    known = {name.removeprefix("speed_").removesuffix("_tf32").lower(): name for name in speeds}
+    speed = speeds[known[gpu_type]] / speeds["speed_V100"]
     filled: Floats = speed.reindex(names).fillna(speed[STAND_IN]).to_numpy()
     return filled
 
