@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -282,34 +281,6 @@ def refuse_no_text(data: bytes, file: str | PathLike[str]) -> None:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise TraceError(file, line, None, f"the byte 0x{data[error.start]:02x}", "text in UTF-8") from None
-
-
-def records(file: str | PathLike[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record of a CSV file, the header first, with the line it starts on.
-
-    All records are as wide as the header.
-    """
-    reader = csv.reader(open_text(file), strict=True)
-    line, blank, width = 1, 0, 0
-    while True:
-        try:
-            record = next(reader)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            raise TraceError(file, line, None, str(error), "comma-separated values") from None
-        if not record:
-            blank = blank or line
-        elif blank:  # blank lines are allowed only at the end
-            raise TraceError(file, blank, None, "a blank line", "a job")
-        else:
-            width = width or len(record)
-            if len(record) != width:
-                raise TraceError(file, line, None, f"{len(record)} fields", f"{width}, as in the header")
-            yield line, record
-        line = reader.line_num + 1
-    if not width:
-        raise TraceError(file, 1, None, "an empty file", "a header")
 
 
 def read_bytes(file: str | PathLike[str], *, most: int | None = None) -> bytes:
