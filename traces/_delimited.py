@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_cluster_gym.traces._log import File, Head, Log
+from gpu_cluster_gym.traces._log import File, Head, Log, among
 from gpu_cluster_gym.traces._table import (
     TraceError,
     open_text,
@@ -149,12 +149,9 @@ def numbers(
     def convert(
         cells: Cells, line: npt.NDArray[np.int64], column: str, file: File
     ) -> npt.NDArray[np.float64]:
-        is_blank = np.zeros(len(cells), bool)
-        if blank:
-            known = set(blank)
-            is_blank = np.fromiter((cell in known for cell in cells), bool, len(cells))
-            if is_blank.any():
-                cells = np.where(is_blank, "0", cells)
+        is_blank = among(cells, blank) if blank else np.zeros(len(cells), bool)
+        if is_blank.any():
+            cells = np.where(is_blank, "0", cells)
         found = parse_numbers(cells)
         bad = ~(found >= least) | ~(np.abs(found) < 1e15)
         if whole:

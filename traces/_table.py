@@ -120,7 +120,8 @@ def values(
     if column.dtype is str:
         numbers, bad = _text(column, cells)
     else:
-        numbers = np.asarray(cells, float) if _is_numeric(cells) else parse_numbers(cells)
+        is_numeric = isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf"
+        numbers = np.asarray(cells, float) if is_numeric else parse_numbers(cells)
         bad = ~(numbers >= column.minimum) | ~(numbers <= LIMITS[column.unit])  # NaN fails both
         bad |= (column.dtype is int) & (np.floor(numbers) != numbers)
     if bad.any():
@@ -147,10 +148,6 @@ def quote(cell: object) -> str:
 
 
 _NOT_IN_A_NUMBER = re.compile(r"[^0-9eE+.\-\s]")
-
-
-def _is_numeric(cells: Sequence[Any] | npt.NDArray[Any]) -> bool:
-    return isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf"
 
 
 def parse_numbers(cells: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.float64]:
