@@ -90,7 +90,7 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
     lines: list[int] = []
     queue = Queue({}, {})
     counts: Counter[str] = Counter()
-    for line, job in Objects(file, "job", items="jobs"):
+    for line, job in Objects(file, items="jobs"):
         for row in _rows(job, file, line, counts):
             rows.append(row)
             lines.append(line)

@@ -49,7 +49,7 @@ def read(file: File, options: Options) -> pd.DataFrame:
     counts: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
     lines, jobs = list[int](), list[int]()
-    for line, item in Objects(file, "job", items="items"):
+    for line, item in Objects(file, items="items"):
         found = _Item(item, file, line)
         kind = found.text("kind")
         if kind == "Workload":
