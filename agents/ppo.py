@@ -228,13 +228,14 @@ def play_windows(
     windows = list(envs.env.windows[: envs.num_envs])
     seen, _ = envs.reset(options={"window": windows})
     going, chosen = np.ones(envs.num_envs, bool), []
-    actions = np.zeros(envs.action_space.shape, envs.action_space.dtype)
+    space: Any = envs.action_space
+    actions = np.zeros(space.shape, space.dtype)
     while going.any():
         actions[going] = choose(seen, going)
         chosen.append(actions[going])
         seen, _, ended, cut, _ = envs.step(actions)
         refuse_stalled(cut, windows[int(cut.argmax())])
-        going = going & ~ended
+        going &= ~ended
     tables = [envs.results(i) for i in range(envs.num_envs)]
     return pd.concat(tables, ignore_index=True), np.concatenate(chosen)
 

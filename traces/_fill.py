@@ -84,7 +84,7 @@ def speed_on(gpu_type: str, names: pd.Series) -> Floats:
     names: the model of each job; `STAND_IN` stands for a model without profile.
     """
     speeds = models().filter(like="speed_")
-    known = {name.removeprefix("speed_").removesuffix("_tf32").lower(): name for name in speeds}
+    known = {str(name).removeprefix("speed_").removesuffix("_tf32").lower(): name for name in speeds}
     speed = speeds[known[gpu_type]] / speeds["speed_V100"]
     filled: Floats = speed.reindex(names).fillna(speed[STAND_IN]).to_numpy()
     return filled
