@@ -110,17 +110,20 @@ def measured(
     """Return the rows of a workload; best: name and maker of the best published policy."""
     scenario = replace(named(name), seed=seed)
     loads = up_to(scenario, "test", windows)
-    rule = rule_of(name)
-    makers: dict[str, Maker] = {**FLOORS, **(HINTED if is_small(loads) else {})}
+    rule, largest = rule_of(name), max(len(load.table) for load in loads)
+    makers: dict[str, Maker] = {**FLOORS, **(HINTED if largest <= SMALL else {})}
     makers |= {"fifo": partial(baselines.make, baselines.load("fifo")), BEST: best[1]}
     makers |= {UNION: Rule, CONSTANTS: partial(baselines.make, rule)}
-    play = partial(summaries, processes=processes)
+
+    def play(makers: Mapping[str, Maker], loads: Sequence[Workload]) -> dict[str, pd.DataFrame]:
+        return runner.score(runner.simulate(makers, loads, processes=processes), loads)
+
     found = play(makers, loads)
     bounds = runner.bounds(loads)
     known = {BEST: best[0], CONSTANTS: CONSTANTS if name in baselines.with_constants() else UNION}
     if applicable(scenario, (TRUTH,)):
         found |= play({TRUE: partial(baselines.make, rule)}, [shifted(load, TRUTH) for load in loads])
-    if ahead and max(len(load.table) for load in loads) <= AHEAD_JOBS:
+    if ahead and largest <= AHEAD_JOBS:
         found |= play({AHEAD: partial(LookAhead, rule)}, loads[:ahead])
     found[runner.BOUND] = bounds
     rows = [row_of(name, row, known.get(row, row), found) for row in found]
@@ -139,11 +142,6 @@ def measured(
         luck = luck_of(costs(rule, loads, redraws, seed, processes))
         rows.append(Row(name, "luck split", "gain, standard error, with luck", len(loads), *luck))
     return [row._replace(seed=seed) for row in rows]
-
-
-def is_small(loads: Sequence[Workload]) -> bool:
-    """Return whether all windows have few jobs, so that the floors with hints can be simulated too."""
-    return max(len(load.table) for load in loads) <= SMALL
 
 
 def rule_of(workload: str) -> Rule:
@@ -173,13 +171,6 @@ def best_published(workload: str, seed: int, processes: int) -> tuple[str, Maker
     ratios = {name: compare(each, found["fifo"]).ratio for name, each in found.items()}
     best = min(ratios, key=lambda name: ratios[name])
     return best, makers[best]
-
-
-def summaries(
-    makers: Mapping[str, Maker], loads: Sequence[Workload], *, processes: int
-) -> dict[str, pd.DataFrame]:
-    """Return a summary of each policy."""
-    return runner.score(runner.simulate(makers, loads, processes=processes), loads)
 
 
 def row_of(workload: str, row: str, name: str, found: Mapping[str, pd.DataFrame]) -> Row:

@@ -362,7 +362,7 @@ def _table(run: Run) -> str:
         compared += [name for name in shown if (summaries[run.reference][name] > 0).all()]
     headings = ["policy"]
     for name, (heading, _) in metrics.items():
-        headings.append(_one_line(heading))
+        headings.append(heading.replace("-\n", "").replace("\n", " "))  # on one line, without hyphenation
         if name in compared:
             headings += [f"{headings[-1]} / {run.reference}", "95 % interval"][: 1 + several]
     headings += ["GPUs allocated"] * run.recorded
@@ -392,11 +392,6 @@ def _ratio_texts(run: Run, summaries: Mapping[str, pd.DataFrame], policy: str, n
     if found is None:
         return ["", ""]
     return [f"{found.ratio:.3f}", "" if policy == run.reference else f"{found.low:.3f}-{found.high:.3f}"]
-
-
-def _one_line(heading: str) -> str:
-    """Return a heading of several lines on one line, without hyphenation."""
-    return heading.replace("-\n", "").replace("\n", " ")
 
 
 def _html_table(headings: Sequence[str], rows: Sequence[Sequence[str]], rules: Sequence[int]) -> str:
