@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from gpu_cluster_gym.agents.lessons import LessonsFirst
-from gpu_cluster_gym.agents.set_network import SetNetwork
 from gpu_cluster_gym.agents.timed_ppo import TimedPPO
 from gpu_cluster_gym.simulator.kernel.slots.features import (
     CLAIM,
@@ -84,20 +83,14 @@ class ImitationFirst(LessonsFirst, TimedPPO):
         self._gpus = gpus
         super().__init__(*args, stream_name="imitation", **kwargs)
 
-    @property
-    def _network(self) -> SetNetwork:
-        network = self.policy.network
-        assert isinstance(network, SetNetwork)
-        return network
-
     def imitating_parameters(self) -> Iterable[nn.Parameter]:
         """Return the parameters of the actor."""
-        return self._network.actor.parameters()
+        return self.network.actor.parameters()
 
     def teach(self, seen: NDArray[np.float32]) -> NDArray[np.int64]:
         """Return the actions of `shortest_first`: (N,)."""
-        return np.array([shortest_first(each, self._network.slots, self._gpus) for each in seen])
+        return np.array([shortest_first(each, self.network.slots, self._gpus) for each in seen])
 
     def error(self, seen: Tensor, targets: Tensor) -> Tensor:
         """Return the cross entropy of the actor's choices and the teacher's actions."""
-        return cross_entropy(self._network.forward_actor(seen), targets)
+        return cross_entropy(self.network.forward_actor(seen), targets)

@@ -32,7 +32,7 @@ from torch import Tensor
 
 from gpu_cluster_gym.agents.checkpoint import new_network
 from gpu_cluster_gym.agents.networks import Listed, MoveNetwork, ScoringPolicy, flat
-from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, TwoPhases, refuse_stalled, take_step
+from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, TwoPhases, play_windows, take_step
 from gpu_cluster_gym.agents.training import MovesTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.envs.moves import MovesBatch
@@ -110,21 +110,15 @@ def play(
 
     Return the results table and the share of moves that are the rule's own.
     """
-    windows = list(envs.env.windows[: envs.num_envs])
     lists = choosing(envs).lists
-    seen, _ = envs.reset(options={"window": windows})
-    going = np.ones(envs.num_envs, bool)
-    agreed = choices = 0
-    while going.any():
-        actions = np.zeros(envs.num_envs, np.int64)
-        actions[going] = network.choose(flat({name: part[going] for name, part in seen.items()}), generator)
-        agreed += int((actions == lists["own"])[going].sum())
-        choices += int(going.sum())
-        seen, _, ended, cut, _ = envs.step(actions)
-        refuse_stalled(cut, windows[int(cut.argmax())])
-        going &= ~ended
-    tables = [envs.results(i) for i in range(envs.num_envs)]
-    return pd.concat(tables, ignore_index=True), agreed / choices
+    own: list[np.ndarray] = []
+
+    def choose(seen: dict[str, np.ndarray], going: np.ndarray) -> np.ndarray:
+        own.append(lists["own"][going])
+        return network.choose(flat({name: part[going] for name, part in seen.items()}), generator).numpy()
+
+    table, chosen = play_windows(envs, choose)
+    return table, float((chosen == np.concatenate(own)).mean())
 
 
 class Student(TwoPhases):

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from stable_baselines3 import PPO
@@ -13,7 +12,7 @@ from stable_baselines3.common.vec_env import VecMonitor
 from gpu_cluster_gym.agents.checkpoint import new_network
 from gpu_cluster_gym.agents.imitation import ImitationFirst
 from gpu_cluster_gym.agents.networks import ScoringPolicy
-from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, refuse_stalled
+from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, play_windows
 from gpu_cluster_gym.agents.set_network import SamplingAgent, SetNetwork
 from gpu_cluster_gym.agents.timed_ppo import Endless, TimedBuffer, TimedPPO
 from gpu_cluster_gym.agents.training import PlainTraining
@@ -91,23 +90,12 @@ def play(
     Return the results table, and the mean numbers of decisions and of pauses per window.
     """
     network = network.observing(envs.batch.actions.queue_slots)  # type: ignore[attr-defined]
-    windows = list(envs.env.windows[: envs.num_envs])
-    observations, _ = envs.reset(options={"window": windows})
-    active = np.arange(envs.num_envs)
-    actions = np.zeros(envs.num_envs, np.int64)
     first_pause, wait = network.slots, envs.single_action_space.n - 1  # type: ignore[attr-defined]
-    decisions = pauses = 0
-    while len(active):
-        chosen = network.choose(torch.from_numpy(observations[active]), generator).numpy()
-        actions[active] = chosen
-        observations, _, terminated, truncated, _ = envs.step(actions)
-        refuse_stalled(truncated, windows[int(truncated.argmax())])
-        pauses += int(((chosen >= first_pause) & (chosen < wait)).sum())
-        decisions += len(active)
-        active = active[~terminated[active]]
-    tables = [envs.results(i) for i in range(envs.num_envs)]
-    counts = {"decisions": decisions / len(tables), "pauses": pauses / len(tables)}
-    return pd.concat(tables, ignore_index=True), counts
+    table, chosen = play_windows(
+        envs, lambda seen, going: network.choose(torch.from_numpy(seen[going]), generator).numpy()
+    )
+    pauses = int(((chosen >= first_pause) & (chosen < wait)).sum())
+    return table, {"decisions": len(chosen) / envs.num_envs, "pauses": pauses / envs.num_envs}
 
 
 def untrained(training: PlainTraining) -> SamplingAgent:

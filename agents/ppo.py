@@ -218,6 +218,28 @@ def seed_of(scenario: Scenario, training: Training) -> int:
     return scenario.seed if training.learning_seed is None else training.learning_seed
 
 
+def play_windows(
+    envs: GPUClusterVectorEnv, choose: Callable[[Any, np.ndarray], np.ndarray]
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """Play environment i on its window i to the end, side by side; return the results table and all actions, in rows.
+
+    choose: returns the actions of the environments that have not ended, by all observations and by which have not.
+    """
+    windows = list(envs.env.windows[: envs.num_envs])
+    seen, _ = envs.reset(options={"window": windows})
+    going, chosen = np.ones(envs.num_envs, bool), []
+    space: Any = envs.action_space
+    actions = np.zeros(space.shape, space.dtype)
+    while going.any():
+        actions[going] = choose(seen, going)
+        chosen.append(actions[going])
+        seen, _, ended, cut, _ = envs.step(actions)
+        refuse_stalled(cut, windows[int(cut.argmax())])
+        going &= ~ended
+    tables = [envs.results(i) for i in range(envs.num_envs)]
+    return pd.concat(tables, ignore_index=True), np.concatenate(chosen)
+
+
 def refuse_stalled(cut: np.ndarray, number: int) -> None:
     """Raise StalledEpisodeError where an environment was truncated, since its jobs never end under the agent."""
     if cut.any():

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from gymnasium import Wrapper
 from stable_baselines3 import PPO
@@ -18,7 +17,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 
 from gpu_cluster_gym.agents.initialization import searched
 from gpu_cluster_gym.agents.networks import SteerNetwork
-from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, TwoPhases, refuse_stalled
+from gpu_cluster_gym.agents.ppo import SAMPLING_SEED, Learner, Played, TwoPhases, play_windows
 from gpu_cluster_gym.agents.training import SteerTraining
 from gpu_cluster_gym.agents.vec_env import ClusterVecEnv, batch
 from gpu_cluster_gym.agents.warm_start import Distilled, SearchFirst
@@ -147,7 +146,9 @@ class SteerLearner(Learner):
         with torch.random.fork_rng(), kept_noise(policy_of(model)):
             torch.manual_seed(SAMPLING_SEED)
             policy_of(model).reset_noise(envs.num_envs)
-            table, offsets = play(envs, lambda seen: chosen(model, seen, sampled=sampled))
+            table, offsets = play_windows(
+                envs, lambda seen, going: chosen(model, seen, sampled=sampled)[going]
+            )
         named = dict(zip(self.training.weights, offsets.T, strict=True))
         return Played(
             table,
@@ -181,23 +182,6 @@ def kept_noise(policy: ActorCriticPolicy) -> Iterator[None]:
         yield
     finally:
         noise.exploration_mat, noise.exploration_matrices = kept
-
-
-def play(
-    envs: GPUClusterVectorEnv, choose: Callable[[np.ndarray], np.ndarray]
-) -> tuple[pd.DataFrame, np.ndarray]:
-    """Play environment i on its window i to the end; return the results table and all offsets chosen, in rows."""
-    windows = list(envs.env.windows[: envs.num_envs])
-    seen, _ = envs.reset(options={"window": windows})
-    going, offsets = np.ones(envs.num_envs, bool), []
-    while going.any():
-        actions = choose(seen)
-        offsets.append(actions[going])
-        seen, _, ended, cut, _ = envs.step(actions)
-        refuse_stalled(cut, windows[int(cut.argmax())])
-        going &= ~ended
-    tables = [envs.results(i) for i in range(envs.num_envs)]
-    return pd.concat(tables, ignore_index=True), np.concatenate(offsets)
 
 
 class SideBySide(VecEnv):

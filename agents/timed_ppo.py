@@ -95,10 +95,16 @@ class TimedPPO(TwoPhases):
         self.critic_first, self.without_arrivals, self.rollouts = critic_first, without_arrivals, 0
         super().__init__(*args, **kwargs)
 
-    def _setup_model(self) -> None:
-        super()._setup_model()
+    @property
+    def network(self) -> SetNetwork:
+        """The network of actor and critic."""
         network = self.policy.network
         assert isinstance(network, SetNetwork)
+        return network
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        network = self.network
         self.rollout_buffer.network = network if self.without_arrivals else None
         parts, norm, self.max_grad_norm = (network.actor, network.critic), self.max_grad_norm, np.inf
 
@@ -111,9 +117,7 @@ class TimedPPO(TwoPhases):
     def train(self) -> None:
         """Update the network from the rollout."""
         self.rollouts += 1
-        network = self.policy.network
-        assert isinstance(network, SetNetwork)
-        for parameter in network.actor.parameters():
+        for parameter in self.network.actor.parameters():
             parameter.requires_grad_(self.rollouts > self.critic_first)
         super().train()
 

@@ -29,7 +29,7 @@ LOGS = {"philly": 215, "dlrm": 19}
 """Number of nodes of eight GPUs for each log."""
 RESAMPLES = 4_999
 QUEUED, RUNNING = 10_000, 400
-TIMED = ("fifo", "easy", "sjf", "srtf", "xion")
+TIMED, REPEATS = ("fifo", "easy", "sjf", "srtf", "xion"), 50
 
 
 def philly(folder: Path) -> pd.DataFrame:
@@ -126,7 +126,7 @@ def coverage(name: str, folder: Path, times: int) -> str:
     )
 
 
-def latency(policies: Sequence[str] = TIMED, repeats: int = 50) -> list[str]:
+def latency() -> list[str]:
     """Return lines on the times of decisions with 10,000 queued jobs, the policies in turn, and of the parts before."""
     rng = np.random.default_rng(0)
     count = QUEUED + RUNNING
@@ -145,13 +145,13 @@ def latency(policies: Sequence[str] = TIMED, repeats: int = 50) -> list[str]:
     jobs.attrs = {"notes": [], "origin": {}}
     gpus = int(jobs["num_gpus"][:RUNNING].sum())
     rules = Scenario(cluster=f"{-(-gpus // 8) + 8}x8", physics="estimates")
-    makers = {name: partial(baselines.make, baselines.load(name)) for name in policies}
+    makers = {name: partial(baselines.make, baselines.load(name)) for name in TIMED}
     begin = time.perf_counter()
     now = present(traces.cut(jobs, DAY_S), rules)
     prepared = time.perf_counter() - begin
     built, actions = list[float](), dict[str, int]()
-    took = {name: list[tuple[float, float]]() for name in policies}
-    for repeat in range(repeats + 1):
+    took = {name: list[tuple[float, float]]() for name in TIMED}
+    for repeat in range(REPEATS + 1):
         for name, make in makers.items():
             begin = time.perf_counter()
             episode = now.episode()
@@ -162,9 +162,9 @@ def latency(policies: Sequence[str] = TIMED, repeats: int = 50) -> list[str]:
                 took[name].append((time.perf_counter() - starts[0], time.process_time() - starts[1]))
     lines = [
         f"decide: {len(now.queued):,} queued jobs; before a decision, the table takes {1000 * prepared:.0f} ms and the "
-        f"state {1000 * np.median(built):.0f} ms; median and p99 of {repeats}:"
+        f"state {1000 * np.median(built):.0f} ms; median and p99 of {REPEATS}:"
     ]
-    for name in policies:
+    for name in TIMED:
         (wall, cpu), (wall_99, cpu_99) = 1000 * np.quantile(took[name], [0.5, 0.99], axis=0)
         lines.append(
             f"  {name}: {actions[name]} actions; {wall:.1f} and {wall_99:.1f} ms, of CPU time {cpu:.1f} and "

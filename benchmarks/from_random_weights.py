@@ -37,10 +37,8 @@ from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.windows import shared_windows
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare
-from gpu_cluster_gym.evaluation.metrics import summarise
 from gpu_cluster_gym.evaluation.run_folder import BEST
 from gpu_cluster_gym.simulator.policy import Policy
-from gpu_cluster_gym.workloads import Workload
 
 HEURISTICS = ("fifo", "easy", "sjf", "las", "srtf", "tiresias", "xion", "xion_threshold", "union")
 UNTRAINED, BLIND = "untrained", "state-blind"
@@ -89,7 +87,8 @@ def main(args: Sequence[str] | None = None) -> None:
     policies |= {UNTRAINED: untrained(training), **FLOORS} | {
         name: baselines.load(name) for name in HEURISTICS
     }
-    summaries = simulated(policies, workloads, asked.processes)
+    makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
+    summaries = runner.score(runner.simulate(makers, workloads, processes=asked.processes), workloads)
     print(table_of(summaries, len(agents)).to_string(float_format="{:.3f}".format))
 
 
@@ -126,16 +125,6 @@ def blind(agent: checkpoint.Agent) -> Policy:
     return SamplingAgent(other, training.in_use().acting())
 
 
-def simulated(
-    policies: Mapping[str, Any], workloads: Sequence[Workload], processes: int
-) -> dict[str, pd.DataFrame]:
-    """Return a summary of each policy."""
-    makers = {name: partial(baselines.make, policy) for name, policy in policies.items()}
-    tables = runner.simulate(makers, workloads, processes=processes)
-    gpus = workloads[0].cluster.num_gpus
-    return {name: summarise(table, gpus=gpus) for name, table in tables.items()}
-
-
 def table_of(summaries: Mapping[str, pd.DataFrame], count: int) -> pd.DataFrame:
     """Return a row per policy and agent: the agent's numbers relative to the policy's, with intervals."""
     others = [name for name in summaries if not name.isdigit() and not name.startswith(BLIND)]
@@ -143,7 +132,7 @@ def table_of(summaries: Mapping[str, pd.DataFrame], count: int) -> pd.DataFrame:
     for name in (*others, BLIND):
         for k in range(count):
             other = summaries[f"{BLIND} {k}" if name == BLIND else name]
-            found = {column: compare(summaries[str(k)], other, number=column) for column in METRICS}
+            found = {column: compare(summaries[str(k)], other, metric=column) for column in METRICS}
             rows.append({"policy": name, "agent": k} | {METRICS[c]: words(each) for c, each in found.items()})
     return pd.DataFrame(rows).set_index(["policy", "agent"])
 

@@ -27,7 +27,7 @@ from scipy.cluster.vq import kmeans2
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.baselines.fixed_cores import cores_for_each
 from gpu_cluster_gym.evaluation.table import MAX_WIDTH, console
-from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
+from gpu_cluster_gym.simulator.episode import Episode, asking, run, set_up
 from gpu_cluster_gym.simulator.history import History, batches, nearest, profiles
 from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.kernel.union.estimates import MAX_CELLS, NUM_GPU_CLASSES
@@ -264,8 +264,7 @@ class EstimateRecorder:
     def __init__(self, policy: Policy, episode: Episode) -> None:
         """Prepare the policy for an episode."""
         if isinstance(policy, Ranking):
-            episode.set_levels(policy.levels)
-            episode.state.discipline = discipline_of(policy, episode.discipline)
+            set_up(policy, episode)
         self._ask = asking(policy, episode)
         self.estimate_s = np.empty(0)
         self.predictable = np.empty(0, bool)

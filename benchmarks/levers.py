@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.table import AGENT, ROOT, fill
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.agents import shipped_policy
+from gpu_cluster_gym.evaluation.runner import is_oracle
 from gpu_cluster_gym.evaluation.table_notes import lever_off
 from gpu_cluster_gym.simulator.account import Account
 from gpu_cluster_gym.simulator.episode import run
@@ -92,7 +93,7 @@ def finishes(policy: "Policy | type", load: "Workload") -> "pd.Series":
 def levers_table(windows_of: "Sequence[Workload]") -> "Iterator[str]":
     """Yield the lines of the table of levers, a row per policy, and of its notes."""
     rows = {name: baselines.load(name) for name in baselines.quick_names()}
-    off = [name for name in rows if lever_off(name, windows_of) or name.endswith("_oracle")]
+    off = [name for name in rows if lever_off(name, windows_of) or is_oracle(name)]
     asked: dict[str, Policy | type] = {name: rows[name] for name in rows if name not in off}
     found = {name: pulled(policy, windows_of) for name, policy in asked.items()}
     found[AGENT] = pulled(shipped_policy(WORKLOAD)[0], windows_of)
@@ -107,7 +108,7 @@ def levers_table(windows_of: "Sequence[Workload]") -> "Iterator[str]":
         f"Made by `python -m benchmarks.levers --write` from schedules of {len(windows_of)} training windows of "
         f"`{WORKLOAD}`. {'; '.join(f'*{name}*: {how}' for name, how in PULLED.items())}. Same levers: the policy does "
         f"what {AGENT} does on the steady workloads ({' and '.join(STEADY)}), or on `{WORKLOAD}`, placement aside. "
-        f"Without their lever there: {', '.join(name for name in off if not name.endswith('_oracle'))}."
+        f"Without their lever there: {', '.join(name for name in off if not is_oracle(name))}."
     )
 
 

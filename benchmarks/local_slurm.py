@@ -133,16 +133,15 @@ def missing() -> str:
 class LocalSlurm:
     """A Slurm that runs between `with` and its end.
 
-    scheduler: `builtin`, which is strict FIFO, or `backfill`. parameters: further SchedulerParameters, by commas.
+    scheduler: `builtin`, which is strict FIFO, or `backfill`.
     RuntimeError where a daemon does not come up, with the end of its log.
     """
 
-    def __init__(
-        self, folder: Path, scheduler: str, *, nodes: int = 8, gpus: int = 8, parameters: str = ""
-    ) -> None:
+    def __init__(self, folder: Path, scheduler: str, *, nodes: int, gpus: int) -> None:
         self.folder, self.nodes, self.gpus, self.scheduler = folder.resolve(), nodes, gpus, scheduler
-        own = [SCHEDULER_PARAMETERS, *([BACKFILL_PARAMETERS] if scheduler == "backfill" else []), parameters]
-        self.parameters = ",".join(filter(None, own))
+        self.parameters = SCHEDULER_PARAMETERS
+        if scheduler == "backfill":
+            self.parameters += f",{BACKFILL_PARAMETERS}"
         self._fault, self._daemons = "", list[subprocess.Popen[bytes]]()
         self.environment = os.environ | {
             "SLURM_CONF": str(self.folder / "slurm.conf"),

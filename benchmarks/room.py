@@ -27,15 +27,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from benchmarks.table import fill
 from gpu_cluster_gym import baselines
-from gpu_cluster_gym.envs.agent_policy import CompiledPlainAgent
-from gpu_cluster_gym.envs.floors import FLOORS, FirstLegal, RandomLegal
+from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.steer import WEIGHTS
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.comparison import ESTIMATOR, compare
@@ -54,8 +53,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE, MARK = "room", "room"
 BEST, AHEAD, TRUE, CONSTANTS, UNION = "best published", "look-ahead", "true run times", "constants", "union"
 TRUTH = "true_run_times"  # the shift
-HINTS: dict[str, Any] = {"hints": True, "victims_by": "rule"}
-SUFFIX = "_hints"  # of the names of floors with these keywords
+SUFFIX = "_hints"  # of the names of floors with hints
 COLUMNS = ("fifo", BEST, UNION, AHEAD, TRUE, runner.BOUND)  # floors are in the table of floors
 OURS = (UNION, "lookahead")  # not published
 CHOOSING = 4  # validation windows on which the best published policy is chosen
@@ -94,26 +92,8 @@ class Row(NamedTuple):
         return f"{self.workload}, seed {self.seed}" if self.seed else self.workload
 
 
-class HintedRandom(RandomLegal):
-    """Random legal actions where a heuristic sorts the queue and chooses the jobs to pause."""
-
-    def __init__(self) -> None:
-        """Take those keywords of the environment."""
-        CompiledPlainAgent.__init__(self, self._choose, **HINTS)
-
-
-class HintedFirst(FirstLegal):
-    """The first legal action where a heuristic sorts the queue and chooses the jobs to pause."""
-
-    def __init__(self) -> None:
-        """Take those keywords of the environment."""
-        CompiledPlainAgent.__init__(self, lambda observation, legal: legal.argmax(), **HINTS)
-
-
-HINTED: dict[str, type[CompiledPlainAgent]] = {
-    name + SUFFIX: floor for name, floor in zip(FLOORS, (HintedRandom, HintedFirst), strict=True)
-}
-"""Floors with these keywords, by name."""
+HINTED = {name + SUFFIX: partial(floor, hints=True, victims_by="rule") for name, floor in FLOORS.items()}
+"""Floors in the environment where a heuristic sorts the queue and chooses the jobs to pause, by name."""
 
 
 class Luck(NamedTuple):
@@ -130,18 +110,20 @@ def measured(
     """Return the rows of a workload; best: name and maker of the best published policy."""
     scenario = replace(named(name), seed=seed)
     loads = up_to(scenario, "test", windows)
-    rule = rule_of(name)
-    floors: dict[str, type[CompiledPlainAgent]] = {**FLOORS, **(HINTED if is_small(loads) else {})}
-    makers: dict[str, Maker] = {row: partial(baselines.make, floor) for row, floor in floors.items()}
+    rule, largest = rule_of(name), max(len(load.table) for load in loads)
+    makers: dict[str, Maker] = {**FLOORS, **(HINTED if largest <= SMALL else {})}
     makers |= {"fifo": partial(baselines.make, baselines.load("fifo")), BEST: best[1]}
-    makers |= {UNION: Rule, CONSTANTS: partial(same, rule)}
-    play = partial(summaries, processes=processes)
+    makers |= {UNION: Rule, CONSTANTS: partial(baselines.make, rule)}
+
+    def play(makers: Mapping[str, Maker], loads: Sequence[Workload]) -> dict[str, pd.DataFrame]:
+        return runner.score(runner.simulate(makers, loads, processes=processes), loads)
+
     found = play(makers, loads)
     bounds = runner.bounds(loads)
     known = {BEST: best[0], CONSTANTS: CONSTANTS if name in baselines.with_constants() else UNION}
     if applicable(scenario, (TRUTH,)):
-        found |= play({TRUE: partial(same, rule)}, [shifted(load, TRUTH) for load in loads])
-    if ahead and max(len(load.table) for load in loads) <= AHEAD_JOBS:
+        found |= play({TRUE: partial(baselines.make, rule)}, [shifted(load, TRUTH) for load in loads])
+    if ahead and largest <= AHEAD_JOBS:
         found |= play({AHEAD: partial(LookAhead, rule)}, loads[:ahead])
     found[runner.BOUND] = bounds
     rows = [row_of(name, row, known.get(row, row), found) for row in found]
@@ -160,16 +142,6 @@ def measured(
         luck = luck_of(costs(rule, loads, redraws, seed, processes))
         rows.append(Row(name, "luck split", "gain, standard error, with luck", len(loads), *luck))
     return [row._replace(seed=seed) for row in rows]
-
-
-def is_small(loads: Sequence[Workload]) -> bool:
-    """Return whether all windows have few jobs, so that the floors with hints can be simulated too."""
-    return max(len(load.table) for load in loads) <= SMALL
-
-
-def same(policy: Policy) -> Policy:
-    """Return a policy that keeps no state of an episode."""
-    return policy
 
 
 def rule_of(workload: str) -> Rule:
@@ -201,20 +173,13 @@ def best_published(workload: str, seed: int, processes: int) -> tuple[str, Maker
     return best, makers[best]
 
 
-def summaries(
-    makers: Mapping[str, Maker], loads: Sequence[Workload], *, processes: int
-) -> dict[str, pd.DataFrame]:
-    """Return a summary of each policy."""
-    return runner.score(runner.simulate(makers, loads, processes=processes), loads)
-
-
 def row_of(workload: str, row: str, name: str, found: Mapping[str, pd.DataFrame]) -> Row:
     """Return a policy's row, on the windows that it was simulated on."""
     ours = found[row]
     control, best = (found[other][found[other]["window"].isin(ours["window"])] for other in (CONSTANTS, BEST))
     ratio, seconds = compare(ours, control), pool(ours)
     of_jct, of_slowdown = (
-        compare(ours, best, number=number).ratio if number in ours else math.nan
+        compare(ours, best, metric=number).ratio if number in ours else math.nan
         for number in ("mean_jct_s", "mean_slowdown")
     )
     times = [float(seconds.get(each, math.nan)) for each in ("mean_jct_s", "mean_wait_s", "max_wait_s")]

@@ -34,7 +34,7 @@ from gpu_cluster_gym.evaluation.comparison import ESTIMATOR, compare
 from gpu_cluster_gym.evaluation.each import each, in_order
 from gpu_cluster_gym.evaluation.metrics import summarise
 from gpu_cluster_gym.evaluation.plot.style import BLUE, GREY, IN_PRINT, INCHES, RED, save, style
-from gpu_cluster_gym.evaluation.runner import run_window
+from gpu_cluster_gym.evaluation.runner import is_oracle, run_window
 from gpu_cluster_gym.workloads import Workload, named, windows
 from gpu_cluster_gym.workloads import names as workload_names
 
@@ -133,7 +133,7 @@ def attempt(row: Row, name: str, workload: Workload) -> tuple[dict[str, float], 
         return found, OFF, 0.0
     try:
         policy = policy_of(row, name)
-        results = run_window(partial(baselines.make, policy), workload, oracle=oracle(row.policy))
+        results = run_window(partial(baselines.make, policy), workload, oracle=is_oracle(row.policy))
         summary = summarise(results, gpus=workload.cluster.num_gpus)
         found = {number: float(summary[number].item()) for number in NUMBERS}
     except (ValueError, RuntimeError) as error:
@@ -221,7 +221,7 @@ def waits(cells: Sequence[Cell]) -> list[str]:
         return []
     workloads, labels = (list(dict.fromkeys(each)) for each in zip(*known, strict=True))
     lines = [f"| mean / longest wait, h | {' | '.join(workloads)} |", f"|---|{'---|' * len(workloads)}"]
-    shown = sorted(name for name in labels if name in WAITS_ROWS or oracle(name))
+    shown = sorted(name for name in labels if name in WAITS_ROWS or is_oracle(name))
     lines += [
         f"| {each} | {' | '.join(wait_h(known.get((name, each))) for name in workloads)} |" for each in shown
     ]
@@ -249,14 +249,14 @@ def table(cells: Sequence[Cell]) -> list[str]:
     at = {(cell.workload, cell.policy): cell for cell in cells}
     workloads = list(dict.fromkeys(cell.workload for cell in cells))
     policies = {cell.policy.partition(", ")[0] for cell in cells}
-    labels = sorted(policies, key=lambda label: (oracle(label), label == TUNED, label))
+    labels = sorted(policies, key=lambda label: (is_oracle(label), label == TUNED, label))
     best = {
         name: min(each.ratio for each in cells if each.workload == name and eligible(each))
         for name in workloads
     }
     lines = [f"| policy | {' | '.join(workloads)} |", f"|---|{'---|' * len(workloads)}"]
     for label in labels:
-        if oracle(label) and not any(line.startswith("| *oracle") for line in lines):
+        if is_oracle(label) and not any(line.startswith("| *oracle") for line in lines):
             lines.append(f"| *oracle:* |{' |' * len(workloads)}")
         pairs = [[at.get((name, each)) for each in (label, f"{label}, {TUNED}")] for name in workloads]
         texts = [
@@ -282,14 +282,9 @@ def half_width(cells: Sequence[Cell], workload: str) -> str:
     return f"{float(np.median(halves)):.3f}" if halves else ""
 
 
-def oracle(label: str) -> bool:
-    """Return whether a policy uses true run times."""
-    return label.endswith("_oracle")
-
-
 def eligible(cell: Cell) -> bool:
     """Return whether a cell may be the best of its workload."""
-    return not oracle(cell.policy) and not cell.reason
+    return not is_oracle(cell.policy) and not cell.reason
 
 
 def ratio_of(cell: Cell | None, best: float, digits: int = 3) -> str:

@@ -25,7 +25,7 @@ from gpu_cluster_gym.envs.spaces import row
 from gpu_cluster_gym.envs.steer import SteerBatch
 from gpu_cluster_gym.envs.windows import DEFAULT, PreparedWindow
 from gpu_cluster_gym.evaluation.audit import Audited, audit, random_workload, try_table
-from gpu_cluster_gym.evaluation.runner import Maker, run_window
+from gpu_cluster_gym.evaluation.runner import Maker, is_oracle, run_window
 from gpu_cluster_gym.simulator import episode as episode_module
 from gpu_cluster_gym.simulator import view as view_module
 from gpu_cluster_gym.simulator.episode import run
@@ -94,7 +94,7 @@ def leaks(pairs: int = PAIRS) -> Iterator[Figure]:
 
 def honest() -> list[str]:
     """Return the names of the policies that do not use hidden data."""
-    return [name for name in baselines.quick_names() if not name.endswith("_oracle")]
+    return [name for name in baselines.quick_names() if not is_oracle(name)]
 
 
 def hashing_agent(kind: str) -> Policy:

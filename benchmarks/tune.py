@@ -183,9 +183,9 @@ def simulate(
     return jct, events.astype(int)
 
 
-def counted(make: Make, settings: Settings, workload: Workload, *, oracle: bool = False) -> tuple[float, int]:
+def counted(make: Make, settings: Settings, workload: Workload) -> tuple[float, int]:
     """Return the mean JCT of a window under a new policy with these settings, and the events it took."""
-    episode = run(make(**settings), workload.episode(), oracle=oracle)
+    episode = run(make(**settings), workload.episode())
     return float(workload.results(episode)["jct_s"].mean()), int(episode.state.instant)
 
 

@@ -412,7 +412,7 @@ class Changed:
         if "predictable_from" in self.table:
             some = self._fresh & (self.table["predictable_from"] > 0).to_numpy()
             self._set("predictable_from", some, self._rng.choice([0.2, 0.7, 1.0], len(self.table)))
-            self._scale("predicted_duration_s", some, 1.0)
+            self._scale("predicted_duration_s", some)
 
     def _needs(self) -> None:
         """Give jobs that have not started other needs, except those that `View.profile` shows."""
@@ -420,10 +420,9 @@ class Changed:
         if (
             len(set(self._load.cluster.node_gpu_memory_gib)) == 1
         ):  # else it is known which nodes can hold a job
-            self._scale(
-                "gpu_memory_gib", some, 1.0, cluster(self._load.scenario.cluster_name).largest_gpu_gib * 0.99
-            )
-        self._scale("bandwidth_gbs", self._fresh, 1.0)
+            largest_gib = cluster(self._load.scenario.cluster_name).largest_gpu_gib
+            self._scale("gpu_memory_gib", some, largest_gib * 0.99)
+        self._scale("bandwidth_gbs", self._fresh)
 
     def _future_jobs(self) -> None:
         """Let other jobs come, of other users, at other times, and fewer of them."""
@@ -452,7 +451,7 @@ class Changed:
         if name in self.table:
             self.table[name] = np.where(some, cells, self.table[name])
 
-    def _scale(self, name: str, some: np.ndarray, width: float, most: float = np.inf) -> None:
+    def _scale(self, name: str, some: np.ndarray, most: float = np.inf) -> None:
         if name in self.table:
-            cells = self.table[name].to_numpy() * np.exp(self._rng.uniform(-width, width, len(self.table)))
+            cells = self.table[name].to_numpy() * np.exp(self._rng.uniform(-1.0, 1.0, len(self.table)))
             self._set(name, some, np.minimum(cells, most))

@@ -2,6 +2,7 @@
 
 import ast
 import errno
+import gc
 import math
 import os
 import re
@@ -219,6 +220,18 @@ def progress(what: str, total: int, before: str | None = None) -> Iterator[Calla
             bar.update(task, advance=by, description=now or what)
 
         yield advance
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Keep the garbage collector from running."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Tenths:

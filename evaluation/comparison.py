@@ -54,16 +54,16 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    policy: pd.DataFrame, reference: pd.DataFrame, *, number: str = "mean_jct_s", seed: int = 0
+    policy: pd.DataFrame, reference: pd.DataFrame, *, metric: str = "mean_jct_s", seed: int = 0
 ) -> Comparison:
     """Compare two summaries (see `evaluation.metrics.summarise`) window by window, by one of their metrics.
 
-    number: the metric, a column of both summaries.
+    metric: a column of both summaries.
     Several seeds of a window are paired by seed and their ratios averaged, since a window is one sample. The interval
     is the percentile bootstrap over windows. It is NaN for one window, and a few percent too narrow for fewer than 20.
     ValueError unless both summaries have the same windows and seeds, each once.
     """
-    ratios = _ratios(_paired(policy, reference, number))
+    ratios = _ratios(_paired(policy, reference, metric))
     low, high = _limits(ratios[np.newaxis], seed) if len(ratios) > 1 else (math.nan, math.nan)
     return Comparison(
         ratio=float(ratios.mean()),
@@ -74,9 +74,9 @@ def compare(
     )
 
 
-def compare_metric(policy: pd.DataFrame, reference: pd.DataFrame, number: str) -> Comparison | None:
+def compare_metric(policy: pd.DataFrame, reference: pd.DataFrame, metric: str) -> Comparison | None:
     """Compare as `compare` does on a metric that may be 0, such as a wait; None where the reference has a 0."""
-    return compare(policy, reference, number=number) if (reference[number] > 0).all() else None
+    return compare(policy, reference, metric=metric) if (reference[metric] > 0).all() else None
 
 
 def compare_agents(
@@ -133,10 +133,10 @@ def estimate(values: ArrayLike, *, seed: int = 0) -> Estimate:
 
 
 def _paired(
-    policy: pd.DataFrame, reference: pd.DataFrame, number: str
+    policy: pd.DataFrame, reference: pd.DataFrame, metric: str
 ) -> tuple[pd.Series, pd.Series, NDArray[np.int64]]:
     """Return a metric of both summaries in the same order, and the window of each row."""
-    (own, ours), (other, theirs) = _by_window(policy, number), _by_window(reference, number)
+    (own, ours), (other, theirs) = _by_window(policy, metric), _by_window(reference, metric)
     if not np.array_equal(own, other):
         apart = sorted(map(str, set(map(tuple, own.tolist())) ^ set(map(tuple, other.tolist()))))
         raise ValueError(
@@ -147,7 +147,7 @@ def _paired(
     return ours, theirs, own[:, 0]
 
 
-def _by_window(summary: pd.DataFrame, number: str) -> tuple[NDArray[np.int64], pd.Series]:
+def _by_window(summary: pd.DataFrame, metric: str) -> tuple[NDArray[np.int64], pd.Series]:
     """Return windows and seeds in ascending order, shape (rows, 2), and the metric of each row."""
     key = summary[["window", "seed"]].to_numpy()
     order = np.lexsort((key[:, 1], key[:, 0]))
@@ -157,7 +157,7 @@ def _by_window(summary: pd.DataFrame, number: str) -> tuple[NDArray[np.int64], p
             f"the summary has (window, seed) {tuple(key[1:][twice][0].tolist())} twice: "
             "compare the summary of a single policy"
         )
-    return key, pd.Series(summary[number].to_numpy()[order])
+    return key, pd.Series(summary[metric].to_numpy()[order])
 
 
 def _ratios(pair: tuple[pd.Series, pd.Series, NDArray[np.int64]]) -> NDArray[np.float64]:

@@ -1,11 +1,9 @@
 """Print a policy's actions for the jobs of a snapshot as JSON, or its order as `scontrol` commands; execute nothing."""
 
 import argparse
-import gc
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -56,21 +54,9 @@ def acted(policy: Policy, episode: Episode) -> list[Action]:
     if isinstance(policy, Ranking):
         set_up(policy, episode)
     episode.advance()
-    with asking_policies(), without_collection():
+    with asking_policies(), command.without_collection():  # which would take longer than a decision
         actions, _ = ask_at_this_instant(asking(policy, episode), episode)
     return actions
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Keep the garbage collector from running: a collection of all objects takes longer than a decision."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def planned_order(now: Present, policy: Policy) -> list[int]:

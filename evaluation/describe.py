@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gpu_cluster_gym.evaluation import command, table
+from gpu_cluster_gym.evaluation.record import time_means
 from gpu_cluster_gym.traces import columns_given, load
 
 Floats = npt.NDArray[np.float64]
@@ -123,11 +124,6 @@ def load_over_time(jobs: pd.DataFrame) -> Load:
     step = next((each for each in INTERVALS if (last - first) / each <= MAX_ROWS), (last - first) / MAX_ROWS)
     edges = np.asarray(first + step * np.arange(max(1, int(np.ceil((last - first) / step))) + 1), np.float64)
     time, held = gpus_held(begin, end, gpus)
-    # GPU-seconds until each edge: the integral of a step function
-    until = np.concatenate([[0.0], np.cumsum(held[:-1] * np.diff(time))])
-    at = np.clip(np.searchsorted(time, edges, side="right") - 1, 0, None)
-    area = until[at] + held[at] * np.maximum(edges - time[at], 0.0)
-    area[edges < time[0]] = 0.0
     peak = np.array(
         [
             held[
@@ -137,8 +133,7 @@ def load_over_time(jobs: pd.DataFrame) -> Load:
         ]
     )
     submitted, _ = np.histogram(jobs["submit_s"], edges)
-    mean = np.asarray(np.diff(area) / step, np.float64)
-    return Load(edges[:-1], mean, peak, submitted, step)
+    return Load(edges[:-1], time_means(time, held, edges), peak, submitted, step)
 
 
 def gpus_held(begin: Floats, end: Floats, gpus: Floats) -> tuple[Floats, Floats]:
@@ -191,10 +186,7 @@ def _starts(jobs: pd.DataFrame) -> Floats:
 
 def _load(jobs: pd.DataFrame) -> list[str]:
     found = load_over_time(jobs)
-    begin = _starts(jobs)
-    gpus = jobs["num_gpus"].to_numpy().astype(float)
-    _, held = gpus_held(begin, begin + jobs["duration_s"].to_numpy(), gpus)
-    most = held.max()
+    most = found.peak.max()
     source = "logged starts" if "logged_start_s" in jobs else "submissions, since the log has no starts"
     lines = [f"Load (GPUs held, from {source}): {most:,.0f} at most"]
     unit, begin_of = column(found.begin_s - found.begin_s[0], found.step_s)

@@ -4,7 +4,6 @@
 `evaluation.replay` packs. The page contains the numbers to draw, at the resolution of a screen.
 """
 
-import gc
 import json
 import math
 import re
@@ -18,7 +17,7 @@ import pandas as pd
 
 from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.envs.render import job_colours
-from gpu_cluster_gym.evaluation import replay, table
+from gpu_cluster_gym.evaluation import command, replay, table
 from gpu_cluster_gym.evaluation.comparison import Comparison, compare_metric
 from gpu_cluster_gym.evaluation.metrics import pool
 from gpu_cluster_gym.evaluation.plot import run_tables, style
@@ -82,15 +81,10 @@ def text(run: Run) -> str:
 
 def _packed(run: Run, windows: Sequence[int]) -> Iterator[str]:
     """Yield each window's data as an element of the page."""
-    collects = gc.isenabled()
-    gc.disable()  # a collection would go through millions of small lists, which hold no cycles
-    try:
+    with command.without_collection():  # of millions of small lists, which hold no cycles
         for window, own in zip(windows, replay.by_window(run, windows), strict=True):
             content = replay.packed(replay.window_data(own, window))
             yield f'<script type="text/plain" id="window-{window}">{content}</script>'
-    finally:
-        if collects:
-            gc.enable()
 
 
 class Finding(NamedTuple):
@@ -339,12 +333,8 @@ def _tenants(run: Run) -> str:
     size = found["policy"].nunique()
     headings = ["tenant", "policy", *TENANT_COLUMNS.values()]
     shown = _html_table(headings, rows, rules=range(size, len(rows), size))
-    return f"<h2>Tenants</h2>{_wide(shown, 'table of tenants')}"
-
-
-def _wide(table: str, label: str) -> str:
-    """Return a table that scrolls sideways, which the keyboard can reach."""
-    return f'<div class="wide" tabindex="0" role="region" aria-label="{label}">{table}</div>'
+    scrolls = 'class="wide" tabindex="0" role="region" aria-label="table of tenants"'  # sideways, with the keyboard too
+    return f"<h2>Tenants</h2><div {scrolls}>{shown}</div>"
 
 
 ORIGINS = ("Measured:", "Drawn, not measured")
@@ -372,7 +362,7 @@ def _table(run: Run) -> str:
         compared += [name for name in shown if (summaries[run.reference][name] > 0).all()]
     headings = ["policy"]
     for name, (heading, _) in metrics.items():
-        headings.append(_one_line(heading))
+        headings.append(heading.replace("-\n", "").replace("\n", " "))  # on one line, without hyphenation
         if name in compared:
             headings += [f"{headings[-1]} / {run.reference}", "95 % interval"][: 1 + several]
     headings += ["GPUs allocated"] * run.recorded
@@ -402,11 +392,6 @@ def _ratio_texts(run: Run, summaries: Mapping[str, pd.DataFrame], policy: str, n
     if found is None:
         return ["", ""]
     return [f"{found.ratio:.3f}", "" if policy == run.reference else f"{found.low:.3f}-{found.high:.3f}"]
-
-
-def _one_line(heading: str) -> str:
-    """Return a heading of several lines on one line, without hyphenation."""
-    return heading.replace("-\n", "").replace("\n", " ")
 
 
 def _html_table(headings: Sequence[str], rows: Sequence[Sequence[str]], rules: Sequence[int]) -> str:

@@ -68,15 +68,14 @@ def _has_elastic_jobs(load: "Workload") -> bool:
     return "elastic" in load.scenario.parts and bool((jobs["max_workers"] > jobs["min_workers"]).any())
 
 
-def _has_several_types(load: "Workload") -> bool:
-    return "gpu_types" in load.scenario.parts and len(set(load.cluster.types)) > 1
-
-
 LEVERS = {
     "sharing": Lever(lambda load: "sharing" in load.scenario.parts, "physics without sharing"),
     "cores": Lever(lambda load: "cores" in load.scenario.parts, "physics without cores"),
     "elastic": Lever(_has_elastic_jobs, "no elastic jobs"),
-    "gpu_types": Lever(_has_several_types, "one type of GPU"),
+    "gpu_types": Lever(
+        lambda load: "gpu_types" in load.scenario.parts and len(set(load.cluster.types)) > 1,
+        "one type of GPU",
+    ),
     "priorities": Lever(lambda load: bool((load.jobs["priority"] != 0).any()), "no priorities"),
     "deadlines": Lever(lambda load: bool((load.jobs["deadline_s"] > 0).any()), "no deadlines"),
     "users": Lever(

@@ -151,30 +151,30 @@ def calibrated(logged: pd.DataFrame, tried: Mapping[str, pd.DataFrame]) -> Calib
     )
 
 
-def effect(policy: pd.DataFrame, own: pd.DataFrame, seed: int = 0) -> Effect:
+def effect(policy: pd.DataFrame, own: pd.DataFrame) -> Effect:
     """Return the change of the mean wait from the log's own scheduler to a policy, both simulated.
 
     The interval is a percentile bootstrap over days, or over shorter blocks in a log of fewer than ten days.
     """
     block = blocks(own["submit_s"].to_numpy(float))
     sums = np.array([np.bincount(block, each["wait_s"].to_numpy(float)) for each in (policy, own)])
-    drawn = resampled(sums.shape[1], seed)
+    drawn = resampled(sums.shape[1])
     ours, theirs = (each[drawn].sum(axis=1) for each in sums)
     changes = ours[theirs > 0] / theirs[theirs > 0] - 1
     return Effect(float(sums[0].sum() / sums[1].sum() - 1), *percentile_limits(changes))
 
 
-def interval_of_mean(found: pd.DataFrame, seed: int = 0) -> tuple[float, float, float]:
+def interval_of_mean(found: pd.DataFrame) -> tuple[float, float, float]:
     """Return the mean wait of a results table and its interval, s; a bootstrap as in `effect`."""
     block, wait_s = blocks(found["submit_s"].to_numpy(float)), found["wait_s"].to_numpy(float)
     sums, counts = np.bincount(block, wait_s), np.bincount(block)
-    drawn = resampled(len(counts), seed)
+    drawn = resampled(len(counts))
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
     return float(wait_s.mean()), *percentile_limits(means)
 
 
 def ratio_intervals(
-    found: Mapping[str, pd.DataFrame], reference: str, seed: int = 0
+    found: Mapping[str, pd.DataFrame], reference: str
 ) -> tuple[dict[str, tuple[float, float]], str]:
     """Return the interval of each policy's mean JCT / the reference's in a full trace, and a sentence about it.
 
@@ -189,7 +189,7 @@ def ratio_intervals(
             f"No intervals: {len(submit_s):,} jobs in {count} blocks of time are too few (at least {MIN_JOBS} jobs in "
             f"{MIN_BLOCKS // 2} blocks are required)."
         )
-    drawn = resampled(count, seed)
+    drawn = resampled(count)
     sums = {
         name: np.bincount(block, each["jct_s"].to_numpy(float))[drawn].sum(axis=1)
         for name, each in found.items()
@@ -214,9 +214,9 @@ def blocks(submit_s: Floats) -> NDArray[np.int64]:
     return block.astype(np.int64)
 
 
-def resampled(count: int, seed: int) -> NDArray[np.int64]:
+def resampled(count: int) -> NDArray[np.int64]:
     """Return the blocks of each resample: (resamples, count)."""
-    return stream(seed, "verdict").integers(count, size=(RESAMPLES, count))
+    return stream(0, "verdict").integers(count, size=(RESAMPLES, count))
 
 
 def lines(

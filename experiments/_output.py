@@ -64,18 +64,10 @@ def comparison(
     return grid(f"{title} ({outcome.counts()[setting]} trials)", headings, rows)
 
 
-def sweep(
-    title: str,
-    outcome: Outcome,
-    settings: dict[str, str],
-    policies: Sequence[str],
-    *,
-    number: str = "mean_jct_s",
-    form: str = "{:,.0f}",
-) -> "ResultTable":
-    """Return one metric of some policies over settings; settings: the heading of each."""
+def sweep(title: str, outcome: Outcome, settings: dict[str, str], policies: Sequence[str]) -> "ResultTable":
+    """Return the mean JCT of some policies over settings; settings: the heading of each."""
     rows = [
-        [policy, *("\n".join(texts(outcome.mean((setting, policy), number), form)) for setting in settings)]
+        [policy, *("\n".join(texts(outcome.mean((setting, policy)), "{:,.0f}")) for setting in settings)]
         for policy in policies
     ]
     trials = outcome.counts()[next(iter(settings))]

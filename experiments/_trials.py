@@ -117,7 +117,7 @@ class Outcome:
 
     def ratio(self, case: Case, reference: Case, number: str = "mean_jct_s") -> Estimate:
         """Return the mean over trials of the ratio of a metric to the reference's in the same trial."""
-        found = compare(self.summaries[case], self.summaries[reference], number=number)
+        found = compare(self.summaries[case], self.summaries[reference], metric=number)
         return Estimate(found.ratio, found.low, found.high)
 
     def saving(self, case: Case, reference: Case, number: str = "mean_jct_s") -> Estimate:

@@ -25,6 +25,7 @@ batch divided among workers, and its exchange through servers over the network. 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from math import log
@@ -170,15 +171,6 @@ def as_bursty_as_philly(load: Workload) -> Workload:
     return prepare(load.table.assign(submit_s=submit_s), load.scenario, window=load.window)
 
 
-def _with(**columns: float) -> partial[pd.DataFrame]:
-    """Return a function that sets columns of a job table to constants."""
-    return partial(_assign, columns=columns)
-
-
-def _assign(table: pd.DataFrame, columns: dict[str, float]) -> pd.DataFrame:
-    return table.assign(**columns)
-
-
 def _at_most_four(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(max_workers=np.maximum(table["num_gpus"], 4))
 
@@ -188,9 +180,9 @@ CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "none predictable": trace.none_predictable,
     "free restarts": partial(trace.with_restart, mean_s=0.0),
     "restarts of 250 s": partial(trace.with_restart, mean_s=250.0),
-    "one server each": _with(servers=1),
-    "two servers each": _with(servers=2),
-    FREE: _with(sync_gb=0.0),
+    "one server each": partial(pd.DataFrame.assign, servers=1),
+    "two servers each": partial(pd.DataFrame.assign, servers=2),
+    FREE: partial(pd.DataFrame.assign, sync_gb=0.0),
     "four workers at most": _at_most_four,
 }
 """Variants of the workload, by name; a restart of 250 s is resnet50's in models.csv."""
@@ -205,8 +197,6 @@ def tables(outcome: Outcome) -> "list[ResultTable]":
         *USED,
     )
     title = f"Default case: load {trace.LOAD:g}"
-    over = {at(load): f"load {load:g}" for load in LOADS}
-    others = {BURSTY: BURSTY, **{name: name for name in CHANGES}}
     few = outcome.counts()[next(iter(CHANGES))]
     return [
         _output.comparison(title, outcome, USUAL, AITURBO, numbers=numbers),
@@ -214,32 +204,27 @@ def tables(outcome: Outcome) -> "list[ResultTable]":
             f"Mean JCT / AITurbo's by load ({outcome.counts()[USUAL]} trials); below, the load that handicapped "
             "Tiresias is offered",
             outcome,
-            over,
-            FEW_POLICIES,
+            [at(load) for load in LOADS],
         ),
         _horizons(outcome),
         _times(
             f"Mean JCT / AITurbo's in other workloads ({few} trials, bursts: all)",
             outcome,
-            others,
-            FEW_POLICIES,
+            [BURSTY, *CHANGES],
         ),
-        lab_table(outcome, AITURBO, LAB_POLICIES),
+        lab_table(outcome),
         _fit(outcome),
     ]
 
 
-def times_as_long(outcome: Outcome, setting: str, policy: str, than: str = AITURBO) -> Estimate:
-    """Return the ratio of a policy's mean JCT to another's."""
-    return outcome.ratio((setting, policy), (setting, than))
+def times_as_long(outcome: Outcome, setting: str, policy: str) -> Estimate:
+    """Return the ratio of a policy's mean JCT to AITurbo's."""
+    return outcome.ratio((setting, policy), (setting, AITURBO))
 
 
-def _times(title: str, outcome: Outcome, settings: dict[str, str], policies: Sequence[str]) -> "ResultTable":
-    rows = [
-        [heading, *(_factor(outcome, name, policy) for policy in policies)]
-        for name, heading in settings.items()
-    ]
-    return _output.grid(title, ["", *(policy.replace(", ", ",\n") for policy in policies)], rows)
+def _times(title: str, outcome: Outcome, settings: Sequence[str]) -> "ResultTable":
+    rows = [[name, *(_factor(outcome, name, policy) for policy in FEW_POLICIES)] for name in settings]
+    return _output.grid(title, ["", *(policy.replace(", ", ",\n") for policy in FEW_POLICIES)], rows)
 
 
 def _factor(outcome: Outcome, setting: str, policy: str) -> str:
@@ -383,7 +368,7 @@ def remarks(outcome: Outcome) -> list[str]:
         f"The speed model's error is {profiled} of an iteration in the profiled shapes, whose measurements have an "
         f"error of 5 %, and {others} in other shapes; its shortest predicted iteration takes "
         f"{errors['min_ms'].min():.0f} ms.",
-        lab_remark(outcome, AITURBO),
+        lab_remark(outcome),
     ]
 
 
@@ -492,8 +477,7 @@ def _with_longer_runs(table: pd.DataFrame, factor: float) -> pd.DataFrame:
 
 def lab_workload(window: Window, seed: int, network_gbs: float) -> Workload:
     """Return sixty jobs sampled with a seed, whose workers and servers exchange over a network of this speed."""
-    scenario = named("aiturbo_ps")
-    scenario = type(scenario)(**vars(scenario) | {"cluster": LAB_CLUSTER})
+    scenario = replace(named("aiturbo_ps"), cluster=LAB_CLUSTER)
     table = traces.check(_with_lab_estimates(_lab_jobs(seed, network_gbs), seed))
     return prepare(filled(table, scenario, seed=seed), scenario, window=window)
 
@@ -546,14 +530,14 @@ def _with_lab_estimates(table: pd.DataFrame, seed: int) -> pd.DataFrame:
     return table.assign(predictable_from=turns, profiled_duration_s=bad, predicted_duration_s=good)
 
 
-def lab_table(outcome: Outcome, aiturbo: str, compared: Mapping[str, str]) -> "ResultTable":
-    """Return mean JCTs over AITurbo's on either network and as plotted; compared: as `LAB_POLICIES`."""
+def lab_table(outcome: Outcome) -> "ResultTable":
+    """Return mean JCTs over AITurbo's on either network and as plotted."""
     rows = []
-    for policy, plotted in compared.items():
+    for policy, plotted in LAB_POLICIES.items():
         row = [policy, f"{PLOTTED[plotted]:.2f}" if plotted else ""]
-        pairs = [((lab(network), policy), (lab(network), aiturbo)) for network in NETWORK_SPEEDS_GBS]
+        pairs = [((lab(network), policy), (lab(network), AITURBO)) for network in NETWORK_SPEEDS_GBS]
         if (restarting(policy), policy) in outcome.summaries:
-            pairs.append(((restarting(policy), policy), (restarting(aiturbo), aiturbo)))
+            pairs.append(((restarting(policy), policy), (restarting(AITURBO), AITURBO)))
         each = [" ".join(_output.texts(outcome.ratio(*pair), "{:.2f}")) for pair in pairs]
         rows.append([*row, *each, *[""] * (len(NETWORK_SPEEDS_GBS) + 1 - len(each))])
     trials = outcome.counts()[lab(SLOWER_NETWORK)]
@@ -561,10 +545,10 @@ def lab_table(outcome: Outcome, aiturbo: str, compared: Mapping[str, str]) -> "R
     return _output.grid(f"Laboratory jobs: mean JCT / AITurbo's ({trials} trials)", headings, rows)
 
 
-def lab_remark(outcome: Outcome, aiturbo: str) -> str:
+def lab_remark(outcome: Outcome) -> str:
     """Return a paragraph on the differences between the laboratory's plots and these jobs."""
     names = ("mean_jct_s", "mean_idle_s", "mean_wait_s")
-    jct, idle, wait = (outcome.mean((lab(SLOWER_NETWORK), aiturbo), name).mean / 60 for name in names)
+    jct, idle, wait = (outcome.mean((lab(SLOWER_NETWORK), AITURBO), name).mean / 60 for name in names)
     return (
         "The laboratory plots 80 minutes of training and 30 of queueing for AITurbo. Sixty jobs on four whole GPUs "
         f"cannot have both: with {jct - idle:.0f} minutes of training they queue for {wait:.0f} here, since the last "

@@ -166,9 +166,9 @@ def _with_profiles(load: Workload) -> str:
     return f"{load.scenario.physics},profiles"
 
 
-def tail(outcome: Outcome, name: str, number: str = TAIL, than: str | None = None) -> Estimate:
+def tail(outcome: Outcome, name: str, than: str | None = None) -> Estimate:
     """Return the share by which Xonar's tail is shorter than blind FIFO's, in setting `than` if given."""
-    return outcome.saving((name, XONAR), (than or name, BLIND), number)
+    return outcome.saving((name, XONAR), (than or name, BLIND), TAIL)
 
 
 def title(name: str) -> str:

@@ -113,10 +113,6 @@ class CompiledPolicy(RunsCompiled):
                 self.answer(status, view)
         self._planned, self._next = source.instant, 0
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy needs."""
-        return vars(self).copy()
-
     def __setstate__(self, copied: dict[str, Any]) -> None:
         """Restore a copy; its record is of the kernel's own type, which compiled code compares by identity."""
         vars(self).update(copied)

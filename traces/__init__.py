@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_cluster_gym.traces._asking import asking, refuse_while_asking
 from gpu_cluster_gym.traces._columns import COLUMNS, NOTHING, Column
+from gpu_cluster_gym.traces._delimited import records as csv_records
 from gpu_cluster_gym.traces._fill import (
     ERRORS,
     MAX_LOSS,
@@ -42,7 +43,6 @@ from gpu_cluster_gym.traces._registry import (
 from gpu_cluster_gym.traces._snapshot import Snapshot, cut, finished, snapshot
 from gpu_cluster_gym.traces._streams import seed_from, stream
 from gpu_cluster_gym.traces._table import TraceError, check, first
-from gpu_cluster_gym.traces._table import records as csv_records
 from gpu_cluster_gym.traces._times import zone_expected
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The columns of the job table, declared once: unit and rules, filling, readers, visibility.
 
 The checks of a file, the simulator's array of jobs, the view of a policy and the notes under a table are derived from
-these declarations. A missing column is drawn by the function of its name in `traces._fill`.
+these declarations. A missing column is drawn by its function in `traces._fill`.
 """
 
 from __future__ import annotations

@@ -17,8 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_cluster_gym.traces._log import File, Head, Log
-from gpu_cluster_gym.traces._table import TraceError, parse_numbers, quote, read_bytes, refuse_no_text
+from gpu_cluster_gym.traces._log import File, Head, Log, among
+from gpu_cluster_gym.traces._table import (
+    TraceError,
+    open_text,
+    parse_numbers,
+    quote,
+    read_bytes,
+    refuse_no_text,
+)
 from gpu_cluster_gym.traces._times import Times
 
 ROWS_AT_ONCE = 131_072
@@ -101,6 +108,16 @@ def log(
     return Log(file, columns, line)
 
 
+def records(file: File) -> Iterator[tuple[int, list[str]]]:
+    """Yield each record of a CSV file, the header first, with the line that it starts on; all are as wide."""
+    rows = _strict_rows(open_text(file), file)
+    header = next(rows, None)
+    if header is None:
+        raise TraceError(file, 1, None, "an empty file", "a header")
+    yield header
+    yield from rows
+
+
 def require(headings: Sequence[str], wanted: Sequence[str], file: File, what: str) -> None:
     """Raise TraceError for the first column that a format requires and a file lacks."""
     for name in wanted:
@@ -132,12 +149,9 @@ def numbers(
     def convert(
         cells: Cells, line: npt.NDArray[np.int64], column: str, file: File
     ) -> npt.NDArray[np.float64]:
-        is_blank = np.zeros(len(cells), bool)
-        if blank:
-            known = set(blank)
-            is_blank = np.fromiter((cell in known for cell in cells), bool, len(cells))
-            if is_blank.any():
-                cells = np.where(is_blank, "0", cells)
+        is_blank = among(cells, blank) if blank else np.zeros(len(cells), bool)
+        if is_blank.any():
+            cells = np.where(is_blank, "0", cells)
         found = parse_numbers(cells)
         bad = ~(found >= least) | ~(np.abs(found) < 1e15)
         if whole:
@@ -266,9 +280,9 @@ def _strict_pieces(
 
 
 def _strict_rows(
-    stream: io.TextIOWrapper, file: File, delimiter: str, width: int, first_line: int
+    stream: io.TextIOWrapper, file: File, delimiter: str = ",", width: int = 0, first_line: int = 1
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record with the line that it starts on; each has `width` fields."""
+    """Yield each record with the line that it starts on; each has `width` fields, or as many as the first one for 0."""
     reader = csv.reader(stream, delimiter=delimiter, strict=True)
     line, blank = first_line, 0
     while True:
@@ -283,6 +297,7 @@ def _strict_rows(
         elif blank:  # blank lines are allowed only at the end
             raise TraceError(file, blank, None, "a blank line", "a job")
         else:
+            width = width or len(record)
             if len(record) != width:
                 raise TraceError(file, line, None, f"{len(record)} fields", f"{width}, as in the header")
             yield line, record

@@ -34,33 +34,6 @@ STATISTICS = DATA / "philly_statistics.json"
 NO_MODEL = "none"
 STAND_IN = "resnet50"
 MIN_START_S = 5.0  # of a job's start-up: our choice
-FIGURES = (
-    "alpha_s",
-    "amp_gain_V100",
-    "beta_s_per_sample_V100_fp32",
-    "checkpoint_MB",
-    "cpu_only_core_s_per_sample",
-    "data_reopen_s",
-    "default_batch_per_gpu",
-    "gpu_util_default_pct",
-    "host_mem_bw_MB_per_sample_est",
-    "input_core_s_per_sample",
-    "input_cores_at_default_V100",
-    "mem_default_MiB",
-    "mem_fixed_MiB",
-    "mem_per_sample_MiB",
-    "min_batch",
-    "speed_A100_tf32",
-    "speed_K80",
-    "speed_P100",
-    "speed_RTX2080Ti",
-    "speed_RTX3090",
-    "speed_T4",
-    "speed_V100",
-    "startup_s",
-    "sync_MB",
-    "sync_factor_kappa",
-)
 
 RUN_GAP_S = 60.0  # maximum gap between jobs of a run (philly_statistics.json, batch_gap_60s)
 BATCH_SPREAD = 0.25  # standard deviation of the log of a batch size around its model's default: our choice
@@ -88,7 +61,7 @@ def models() -> pd.DataFrame:
     """Return the profiles, a row per model, and a row `NO_MODEL` for jobs without a model, which only start up."""
     import pandas as pd
 
-    figures = pd.read_csv(DATA / "models.csv", index_col="model")[list(FIGURES)].astype(float)
+    figures = pd.read_csv(DATA / "models.csv", index_col="model").select_dtypes("number").astype(float)
     figures.loc[NO_MODEL] = 0.0
     figures.loc[NO_MODEL, "startup_s"] = MIN_START_S
     return figures
@@ -110,8 +83,9 @@ def speed_on(gpu_type: str, names: pd.Series) -> Floats:
     gpu_type: a GPU type with measured speeds, in lower case; KeyError for another.
     names: the model of each job; `STAND_IN` stands for a model without profile.
     """
-    known = {name.removeprefix("speed_").removesuffix("_tf32").lower(): name for name in FIGURES}
-    speed = models()[known[gpu_type]] / models()["speed_V100"]
+    speeds = models().filter(like="speed_")
+    known = {str(name).removeprefix("speed_").removesuffix("_tf32").lower(): name for name in speeds}
+    speed = speeds[known[gpu_type]] / speeds["speed_V100"]
     filled: Floats = speed.reindex(names).fillna(speed[STAND_IN]).to_numpy()
     return filled
 
@@ -196,10 +170,6 @@ def profile(job: Filling, figure: str) -> Floats:
     return models()[figure].to_numpy()[job.profiles]
 
 
-def _kind(job: Filling) -> npt.NDArray[Any]:
-    return np.where(job.table["num_gpus"] > 0, "gpu", "cpu").astype(object)
-
-
 def _model(job: Filling) -> npt.NDArray[Any]:
     """Draw one model for each run, among those that fit the largest GPU; a CPU job trains none."""
     peak = models()["mem_default_MiB"].drop(NO_MODEL) / 1024
@@ -235,23 +205,11 @@ def _cpu_cores(job: Filling) -> npt.NDArray[np.int64]:
     return np.where(gpus > 0, each * gpus, job.cores_per_gpu)
 
 
-def _checkpoint(job: Filling) -> Floats:
-    return profile(job, "checkpoint_MB") * 1e6 / 2**30
-
-
 def _iteration(job: Filling) -> tuple[Floats, Floats]:
     """Return the ms of one iteration on a V100, alpha + beta * batch, with the GPU busy and idle."""
     whole = 1e3 * (profile(job, "alpha_s") + profile(job, "beta_s_per_sample_V100_fp32") * _batch(job))
     busy = profile(job, "gpu_util_default_pct") / 100
     return whole * busy, whole * (1 - busy)
-
-
-def _active(job: Filling) -> Floats:
-    return _iteration(job)[0]
-
-
-def _idle(job: Filling) -> Floats:
-    return _iteration(job)[1]
 
 
 def _predictable_from(job: Filling) -> Floats:
@@ -265,14 +223,6 @@ def _profiled_duration(job: Filling) -> Floats:
     return profiled
 
 
-def _input(job: Filling) -> Floats:
-    return profile(job, "input_core_s_per_sample") * _batch(job)
-
-
-def _sync(job: Filling) -> Floats:
-    return profile(job, "sync_factor_kappa") * profile(job, "sync_MB") / 1000
-
-
 def _bandwidth(job: Filling) -> Floats:
     """Return GPUs x samples per second x GB per sample; with few cores an iteration waits for its input."""
     gpus, cells = job.table["num_gpus"], job.table
@@ -281,20 +231,6 @@ def _bandwidth(job: Filling) -> Floats:
     none = np.zeros(job.rows)
     samples: Floats = np.divide(gpus * _batch(job), iteration_s, out=none, where=iteration_s > 0)
     return samples * profile(job, "host_mem_bw_MB_per_sample_est") / 1000
-
-
-def _servers(job: Filling) -> npt.NDArray[np.int64]:
-    return np.zeros(job.rows, np.int64)
-
-
-def _min_workers(job: Filling) -> npt.NDArray[np.int64]:
-    one: npt.NDArray[np.int64] = np.minimum(job.table["num_gpus"], 1).astype(np.int64)
-    return one
-
-
-def _max_workers(job: Filling) -> npt.NDArray[np.int64]:
-    most: npt.NDArray[np.int64] = (GROWTH * job.table["num_gpus"]).astype(np.int64)
-    return most
 
 
 def _scaling_loss(job: Filling) -> Floats:
@@ -349,14 +285,6 @@ def _profiled_iteration(job: Filling) -> tuple[Floats, Floats]:
     return (active + idle) * busy, (active + idle) * (1 - busy)
 
 
-def _profiled_active(job: Filling) -> Floats:
-    return _profiled_iteration(job)[0]
-
-
-def _profiled_idle(job: Filling) -> Floats:
-    return _profiled_iteration(job)[1]
-
-
 def _deadline(job: Filling) -> Floats:
     """Return submission + (1 + slack) x estimated run time, which hides the true one; 0 unless requested."""
     if not (mean := job.choices.get("deadline_slack", 0.0)):
@@ -364,14 +292,6 @@ def _deadline(job: Filling) -> Floats:
     slack = 2 * mean * job.stream("deadline_s").random(job.rows)
     due: Floats = job.table["submit_s"] + (1 + slack) * job.table["profiled_duration_s"]
     return due
-
-
-def _pause(job: Filling) -> Floats:
-    return _restart(job)[0]
-
-
-def _load(job: Filling) -> Floats:
-    return _restart(job)[1]
 
 
 def _startup(job: Filling) -> Floats:
@@ -432,27 +352,27 @@ def _wider(job: Filling) -> Floats:
 
 
 _DRAWS: dict[str, Callable[[Filling], npt.NDArray[Any]]] = {
-    "kind": _kind,
+    "kind": lambda job: np.where(job.table["num_gpus"] > 0, "gpu", "cpu").astype(object),
     "model": _model,
     "gpu_memory_gib": _gpu_memory,
     "cpu_cores": _cpu_cores,
-    "checkpoint_gib": _checkpoint,
-    "pause_s": _pause,
-    "load_s": _load,
+    "checkpoint_gib": lambda job: profile(job, "checkpoint_MB") * 1e6 / 2**30,
+    "pause_s": lambda job: _restart(job)[0],
+    "load_s": lambda job: _restart(job)[1],
     "startup_s": _startup,
     "predictable_from": _predictable_from,
     "profiled_duration_s": _profiled_duration,
     "profiled_memory_gib": _profiled_memory,
-    "active_ms": _active,
-    "idle_ms": _idle,
-    "profiled_active_ms": _profiled_active,
-    "profiled_idle_ms": _profiled_idle,
-    "input_core_s": _input,
-    "sync_gb": _sync,
+    "active_ms": lambda job: _iteration(job)[0],
+    "idle_ms": lambda job: _iteration(job)[1],
+    "profiled_active_ms": lambda job: _profiled_iteration(job)[0],
+    "profiled_idle_ms": lambda job: _profiled_iteration(job)[1],
+    "input_core_s": lambda job: profile(job, "input_core_s_per_sample") * _batch(job),
+    "sync_gb": lambda job: profile(job, "sync_factor_kappa") * profile(job, "sync_MB") / 1000,
     "bandwidth_gbs": _bandwidth,
-    "servers": _servers,
-    "min_workers": _min_workers,
-    "max_workers": _max_workers,
+    "servers": lambda job: np.zeros(job.rows, np.int64),
+    "min_workers": lambda job: np.minimum(job.table["num_gpus"], 1).astype(np.int64),
+    "max_workers": lambda job: (GROWTH * job.table["num_gpus"]).astype(np.int64),
     "scaling_loss": _scaling_loss,
     "cpu_slowdown": _cpu_slowdown,
     "predicted_duration_s": _predicted_duration,

@@ -16,12 +16,11 @@ _BLANKS = re.compile(r"[ \t\r\n]*")
 class Objects:
     """The objects of a JSON file, one after another, each with the line it begins on.
 
-    file: its path. what: a noun phrase for an object, for messages. items: key of the list in an object at the top;
-    None for an array at the top.
+    file: its path. items: key of the list in an object at the top; None for an array at the top.
     """
 
-    def __init__(self, file: File, what: str, items: str | None = None) -> None:
-        self._file, self._what, self._items = file, what, items
+    def __init__(self, file: File, items: str | None = None) -> None:
+        self._file, self._items = file, items
         self._text = open_text(file).read()
         self._place, self._line = 0, 1
         self._decoder = json.JSONDecoder(parse_constant=_refuse)
@@ -40,7 +39,7 @@ class Objects:
         while due:
             found = self._next()
             if not found or found not in due:
-                expected = " or ".join(due) + f" in an array of {self._what}s"
+                expected = " or ".join(due) + " in an array of jobs"
                 raise self._error(quote(found) if found else "the end of the file", expected)
             if found == "{":
                 line = self._line
@@ -85,13 +84,13 @@ class Objects:
             found, end = self._decoder.raw_decode(self._text, self._place)
         except json.JSONDecodeError as error:
             self._line += self._text.count("\n", self._place, error.pos)
-            raise self._error(f"no JSON ({error.msg})", f"a {self._what} as a JSON object") from None
+            raise self._error(f"no JSON ({error.msg})", "a job as a JSON object") from None
         except RecursionError:
             raise self._error(
-                "JSON nested too deeply", f"a {self._what} as a JSON object of strings and lists"
+                "JSON nested too deeply", "a job as a JSON object of strings and lists"
             ) from None
         except ValueError as error:  # a constant, or an integer of thousands of digits
-            raise self._error(str(error), f"a {self._what} as a JSON object of strings and lists") from None
+            raise self._error(str(error), "a job as a JSON object of strings and lists") from None
         self._line += self._text.count("\n", self._place, end)
         self._place = end
         return found

@@ -90,7 +90,7 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
     lines: list[int] = []
     queue = Queue({}, {})
     counts: Counter[str] = Counter()
-    for line, job in Objects(file, "job", items="jobs"):
+    for line, job in Objects(file, items="jobs"):
         for row in _rows(job, file, line, counts):
             rows.append(row)
             lines.append(line)
@@ -235,7 +235,7 @@ def _held(job: dict[str, Any], gpus: int) -> list[Held]:
     found = [_DETAIL.match(str(each)) for each in detail]
     if nodes and len(found) == len(nodes) and all(found):
         held = [
-            Held(node, int(each[1]), _indices(each[2] or ""))
+            Held(node, int(each[1]), tuple(map(int, array_tasks(each[2] or ""))))
             for node, each in zip(nodes, found, strict=True)
             if each
         ]
@@ -244,10 +244,6 @@ def _held(job: dict[str, Any], gpus: int) -> list[Held]:
     else:
         return []
     return held if sum(each.num_gpus for each in held) == gpus else []
-
-
-def _indices(text: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in array_tasks(text)) if text else ()
 
 
 def hosts(text: str) -> list[str]:

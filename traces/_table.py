@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,7 +120,8 @@ def values(
     if column.dtype is str:
         numbers, bad = _text(column, cells)
     else:
-        numbers = np.asarray(cells, float) if _is_numeric(cells) else parse_numbers(cells)
+        is_numeric = isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf"
+        numbers = np.asarray(cells, float) if is_numeric else parse_numbers(cells)
         bad = ~(numbers >= column.minimum) | ~(numbers <= LIMITS[column.unit])  # NaN fails both
         bad |= (column.dtype is int) & (np.floor(numbers) != numbers)
     if bad.any():
@@ -148,10 +148,6 @@ def quote(cell: object) -> str:
 
 
 _NOT_IN_A_NUMBER = re.compile(r"[^0-9eE+.\-\s]")
-
-
-def _is_numeric(cells: Sequence[Any] | npt.NDArray[Any]) -> bool:
-    return isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf"
 
 
 def parse_numbers(cells: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -282,34 +278,6 @@ def refuse_no_text(data: bytes, file: str | PathLike[str]) -> None:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise TraceError(file, line, None, f"the byte 0x{data[error.start]:02x}", "text in UTF-8") from None
-
-
-def records(file: str | PathLike[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record of a CSV file, the header first, with the line it starts on.
-
-    All records are as wide as the header.
-    """
-    reader = csv.reader(open_text(file), strict=True)
-    line, blank, width = 1, 0, 0
-    while True:
-        try:
-            record = next(reader)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            raise TraceError(file, line, None, str(error), "comma-separated values") from None
-        if not record:
-            blank = blank or line
-        elif blank:  # blank lines are allowed only at the end
-            raise TraceError(file, blank, None, "a blank line", "a job")
-        else:
-            width = width or len(record)
-            if len(record) != width:
-                raise TraceError(file, line, None, f"{len(record)} fields", f"{width}, as in the header")
-            yield line, record
-        line = reader.line_num + 1
-    if not width:
-        raise TraceError(file, 1, None, "an empty file", "a header")
 
 
 def read_bytes(file: str | PathLike[str], *, most: int | None = None) -> bytes:

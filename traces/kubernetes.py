@@ -49,13 +49,13 @@ def read(file: File, options: Options) -> pd.DataFrame:
     counts: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
     lines, jobs = list[int](), list[int]()
-    for line, item in Objects(file, "job", items="items"):
+    for line, item in Objects(file, items="items"):
         found = _Item(item, file, line)
         kind = found.text("kind")
         if kind == "Workload":
             row = _workload(found, counts)
         elif kind == "Job":
-            row = _job(found, counts)
+            row = _job(found)
             jobs.append(len(rows))
         else:
             counts["objects left out that are neither Jobs nor Workloads"] += 1
@@ -135,11 +135,11 @@ class _Item:
         """Return the path of a field."""
         return f"{self._path}.{key}".lstrip(".")
 
-    def number(self, key: str, usual: int, least: int = 0) -> int:
-        """Return a whole number, `usual` where it is absent; TraceError unless it is from `least` to 1,000,000."""
+    def number(self, key: str, usual: int) -> int:
+        """Return a whole number, `usual` where it is absent; TraceError unless it is from 0 to 1,000,000."""
         found: int = self.get(key, int, usual)
-        if not least <= found <= 1_000_000:
-            raise self.error(key, quote(found), f"a whole number from {least} to 1,000,000")
+        if not 0 <= found <= 1_000_000:
+            raise self.error(key, quote(found), "a whole number from 0 to 1,000,000")
         return found
 
     def quantities(self) -> dict[str, float]:
@@ -216,7 +216,7 @@ def _named(item: _Item) -> dict[str, Any]:
     }
 
 
-def _job(item: _Item, counts: Counter[str]) -> dict[str, Any]:
+def _job(item: _Item) -> dict[str, Any]:
     """Return the row of a Job."""
     spec, status = item.inside("spec"), item.inside("status")
     parallel, conditions = spec.number("parallelism", 1), _conditions(status)

@@ -48,7 +48,7 @@ def read(file: File, options: Options) -> pd.DataFrame:
     """Read the jobs of the log; see `trace`. Its times have no zone, and its clock did not change in winter."""
     notes: Counter[str] = Counter()
     lines, rows = [], []
-    for line, job in Objects(file, "job"):
+    for line, job in Objects(file):
         if row := _row(job, notes, file, line):
             lines.append(line)
             rows.append(row)

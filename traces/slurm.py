@@ -134,9 +134,8 @@ def read(file: File, options: Options) -> pd.DataFrame:
         if heading in log:
             log.set_text(name, log[heading])
     log["status"] = log["state"]
-    _merge(
-        log, np.array([each.partition("+")[0] for each in log["JobID"]], object), _heterogeneous(log), "gang"
-    )
+    components = np.fromiter(("+" in each for each in log["JobID"]), bool, len(log))
+    _merge(log, np.array([each.partition("+")[0] for each in log["JobID"]], object), components, "gang")
     _merge(log, log["JobID"], np.ones(len(log), bool), "attempts")
     log["job_id"] = log["JobID"]
     log.mark_cpu_jobs()
@@ -351,10 +350,6 @@ def _resources(cell: str) -> tuple[float, float, float, str]:
         elif not re.fullmatch(r"[A-Za-z][\w.\-]{0,40}(?::[\w.\-]{1,40}){0,3}(?:\([^()]*\))?", item, re.ASCII):
             raise ValueError(f"not {item[:40]!r}")
     return max(total - slices, typed), parts, cores, "+".join(sorted(set(kinds)))
-
-
-def _heterogeneous(log: Log) -> Mask:
-    return np.fromiter(("+" in each for each in log["JobID"]), bool, len(log))
 
 
 def _merge(log: Log, ids: npt.NDArray[Any], among: Mask, how: str) -> None:

@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gpu_cluster_gym.traces import ERRORS, MAX_LOSS, NO_MODEL, STATISTICS, fill, models, stream
-from gpu_cluster_gym.workloads._generated import generated
+from gpu_cluster_gym.traces import MAX_LOSS, NO_MODEL, STATISTICS, fill, models, stream
+from gpu_cluster_gym.workloads._generated import generated, with_estimates
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -50,8 +50,6 @@ RUN_S = (60.0, 6 * 3600.0)
 WITHIN = 0.31  # standard deviation of log duration within a run: the median of Philly's
 LEFT_OUT = "alexnet"  # as in `coda_mix`
 REQUESTED_CORES = (2, 3, 4, 5, 6)  # per GPU
-AT_ONCE, NEVER = 0.45, 0.15  # shares of jobs predictable at once, and never
-TURNS_AT = (0.1, 0.9)  # share of the run at which others become predictable, uniform
 CPU_SHARE, CPU_RUN_S, CPU_MAX_CORES = 0.12, 900.0, 16
 HEAVY_SHARE, HEAVY_GBS = 0.2, 12.5  # of the CPU jobs, and GB/s per core of these
 USERS = 20
@@ -75,7 +73,7 @@ def small_cluster(name: str, seed: int, jobs: int, *, gpus: int, load: float, wh
     alone["submit_s"] = when(stream(seed, f"{name} cpu arrivals").random(on_cpu), span_s)
     both = pd.concat([trained, alone]).sort_values("submit_s", kind="stable", ignore_index=True)
     both["submit_s"] -= both["submit_s"].iloc[0]
-    return generated(_with_estimates(name, seed, both), f"the {name}")
+    return generated(with_estimates(both, name, seed), f"the {name}")
 
 
 def _runs(name: str, seed: int, number: int) -> tuple[Ints, pd.DataFrame]:
@@ -146,23 +144,6 @@ def _cpu_jobs(name: str, seed: int, number: int) -> pd.DataFrame:
 
 def _users(seed: int, what: str, number: int) -> npt.NDArray[np.object_]:
     return np.array([f"user-{user:02}" for user in stream(seed, what).integers(USERS, size=number)], object)
-
-
-def _with_estimates(name: str, seed: int, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the jobs with the time they become predictable, and estimates before and after."""
-    number = len(table)
-    kind = stream(seed, f"{name} kinds").random(number)
-    later = stream(seed, f"{name} turns").uniform(*TURNS_AT, number)
-    turns = np.select([kind < AT_ONCE, kind < 1 - NEVER], [0.0, later], 1.0)
-    good, bad = (
-        table["duration_s"] * np.exp(error * stream(seed, f"{name} errors {error}").standard_normal(number))
-        for error in ERRORS
-    )
-    return table.assign(
-        predictable_from=turns,
-        profiled_duration_s=np.maximum(np.where(turns > 0, bad, good), 1.0),
-        predicted_duration_s=np.maximum(good, 1.0),
-    )
 
 
 @cache

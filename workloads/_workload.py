@@ -44,7 +44,7 @@ from gpu_cluster_gym.workloads._scenario import (
     parts_of,
 )
 from gpu_cluster_gym.workloads._shifts import describe_shift, parsed, with_arrivals
-from gpu_cluster_gym.workloads._steady import BEFORE, counted, draw, stretch_of
+from gpu_cluster_gym.workloads._steady import BEFORE, counted, draw, load_of, stretch_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -545,32 +545,28 @@ def _request(gpus: int, memory: float, cores: float, machines: Cluster) -> str:
     return f"{gpus} GPUs of {memory:.1f} GiB, {cores:g} cores"
 
 
-def capped_load(table: pd.DataFrame, gpus: int, factor: float = 1.0) -> float:
-    """Return sum(g x min(d, T)) / (GPUs x T) over jobs with g GPUs and duration d, s.
-
-    T is the span of the arrivals, s, stretched by `factor`.
-    """
-    span = float(table["submit_s"].iloc[-1] - table["submit_s"].iloc[0]) * factor
-    work = float((table["num_gpus"] * table["duration_s"].clip(upper=span)).sum())
-    return work / (gpus * span) if span > 0 else np.inf
-
-
 def scaled_arrivals(table: pd.DataFrame, gpus: int, load: float) -> dict[str, Any]:
-    """Return columns with gaps between submissions stretched until the capped load is `load`.
+    """Return columns with gaps between submissions stretched until the load is `load`.
 
-    Deadlines move with the submissions. ValueError if no factor reaches the load.
+    Run times count up to the span of the arrivals. Deadlines move with the submissions. ValueError if no factor reaches
+    the load.
     """
+    first, last = table["submit_s"].iloc[0], table["submit_s"].iloc[-1]
+
+    def load_at(factor: float) -> float:
+        span_s = float(last - first) * factor
+        return load_of(table, gpus, span_s, span_s) if span_s > 0 else np.inf
+
     low, high = 1e-6, 1e6
     for _ in range(100):  # bisection, geometric: the load falls as the factor grows
         factor = (low * high) ** 0.5
-        low, high = (factor, high) if capped_load(table, gpus, factor) > load else (low, factor)
-    if not abs(capped_load(table, gpus, high) - load) <= 1e-6 * load:  # also refuses NaN
+        low, high = (factor, high) if load_at(factor) > load else (low, factor)
+    if not abs(load_at(high) - load) <= 1e-6 * load:  # also refuses NaN
         most = table["num_gpus"].sum() / gpus
         raise ValueError(
             f"no scaling of arrivals gives a load of {load:g}: {len(table)} jobs reach {most:.3g} at most (choose a "
             "lower load, more jobs or a smaller cluster)"
         )
-    first = table["submit_s"].iloc[0]
     return dict(with_arrivals(table, first + (table["submit_s"] - first) * high))
 
 

@@ -32,7 +32,7 @@ import pandas as pd
 
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.traces import ERRORS, WORKER_CORES, stream
-from gpu_cluster_gym.workloads._generated import generated, num_jobs
+from gpu_cluster_gym.workloads._generated import generated, num_jobs, with_estimates
 from gpu_cluster_gym.workloads._scenario import Scenario
 
 MACHINES = cluster("4x4-64c")
@@ -42,8 +42,6 @@ MEDIAN_S, SPREAD = 4_500.0, 1.2
 WIDTHS, WIDTH_SHARES = (1, 2, 4, 8), (0.35, 0.2, 0.3, 0.15)
 SERVERS = (1, 2)  # with equal probability
 MAX_WORKERS = 8
-TURNING, FROM_START = 0.4, 0.45  # shares of jobs that become predictable, and that are so from the start
-TURNS_AT = (0.1, 0.9)  # share of the run, uniform
 LOSS = (0.02, 0.15)  # of scaling, uniform
 RESTART_S, RESTART_SPREAD = 62.0, 0.7  # mean of pause + load, standard deviation of its log
 PAUSE_SHARE = 0.4
@@ -91,31 +89,13 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
             "cpu_slowdown": [CPU_SLOWDOWN[name] for name in model],
         }
     )
-    return generated(_with_estimates(table, seed), "AITurbo")
+    return generated(with_estimates(table, "aiturbo", seed), "AITurbo")
 
 
 def _gap_s() -> float:
     """Return the mean gap between arrivals, s: the GPU-seconds of a job over those requested per second."""
     mean_s = MEDIAN_S * np.exp(SPREAD**2 / 2)
     return float(np.dot(WIDTHS, WIDTH_SHARES) * mean_s / (LOAD * MACHINES.num_gpus))
-
-
-def _with_estimates(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return the jobs with the time they become predictable, and estimates before and after."""
-    number = len(table)
-    kind = stream(seed, "aiturbo kinds").random(number)
-    turns_at = stream(seed, "aiturbo turns").uniform(*TURNS_AT, number)
-    later = np.where(kind < FROM_START + TURNING, turns_at, 1.0)
-    predictable_from = np.where(kind < FROM_START, 0.0, later)
-    good, bad = (
-        table["duration_s"] * np.exp(error * stream(seed, f"aiturbo errors {error}").standard_normal(number))
-        for error in ERRORS
-    )
-    return table.assign(
-        predictable_from=predictable_from,
-        profiled_duration_s=np.where(predictable_from > 0, bad, good),
-        predicted_duration_s=good,
-    )
 
 
 def with_load(table: pd.DataFrame, load: float) -> pd.DataFrame:

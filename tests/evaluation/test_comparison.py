@@ -87,7 +87,7 @@ def test_a_window_given_twice_is_refused() -> None:
 
 def test_another_metric_can_be_compared() -> None:
     policy, reference = (summary(1, 1).assign(mean_wait_s=wait) for wait in (10.0, 40.0))
-    assert compare(policy, reference, number="mean_wait_s").ratio == 0.25
+    assert compare(policy, reference, metric="mean_wait_s").ratio == 0.25
 
 
 def test_a_metric_that_is_0_in_the_reference_has_no_ratio() -> None:

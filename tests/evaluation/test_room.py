@@ -68,7 +68,7 @@ def test_floors_with_hints_act_where_a_rule_chooses_the_victims() -> None:
     (load,) = windows(replace(named("philly_backlog"), all_windows=True, jobs=60, cluster="2x8"), "test", 1)
     asked = PlainAgent(lambda observation, legal: legal.argmax(), hints=True, victims_by="rule")
     by_moves = load.results(run(asked, load.episode()))
-    floor = load.results(run(room.HintedFirst(), load.episode()))
+    floor = load.results(run(room.HINTED["first_legal_hints"](), load.episode()))
     assert floor["finish_s"].tolist() == by_moves["finish_s"].tolist()
     assert floor["jct_s"].mean() < load.results(run(FirstLegal(), load.episode()))["jct_s"].mean()
 

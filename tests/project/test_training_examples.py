@@ -114,7 +114,7 @@ def test_an_example_is_better_than_random_actions(name: str, steps: int) -> None
         each: summarise(table, gpus=loads[0].cluster.num_gpus)
         for each, table in simulate(makers, loads).items()
     }
-    assert compare(found["agent"], found["random"], number="mean_jct_s").high < 1.0
+    assert compare(found["agent"], found["random"], metric="mean_jct_s").high < 1.0
 
 
 def curves(folder: Path) -> list[str]:
