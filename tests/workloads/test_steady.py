@@ -208,7 +208,7 @@ def test_an_account_covers_the_time_before(window: Workload) -> None:
 
 @pytest.mark.parametrize("action", ["plain", "moves", "steer"])
 def test_an_environment_ends_with_the_jobs_that_count_and_scores_them(action: str, steady: Scenario) -> None:
-    env = make(vars(replace(steady, max_duration=7_200.0, after_days=5.0)), action=action, count=1)
+    env: Any = make(vars(replace(steady, max_duration=7_200.0, after_days=5.0)), action=action, count=1)
     _, info = env.reset(seed=0)
     over = False
     while not over:
