@@ -1,8 +1,9 @@
 """Minus the step's increase of the least possible total JCT, such as by idle GPUs, pauses or long jobs first.
 
-This is `jct`, shaped by a potential (Ng, Harada and Russell, ICML 1999), `least_cost`. Undiscounted, the rewards add up
-to minus the total JCT, plus what the jobs had to cost when they arrived, which no action changes. Discounted, what an
-action costs beyond the horizon counts too. True run times are in the reward; no policy observes it.
+This is `jct`, shaped by a potential (Ng, Harada and Russell, ICML 1999), `least_cost`. Undiscounted, and if the episode
+ends with all jobs done, the rewards add up to minus the total JCT, plus what the jobs had to cost when they arrived,
+which no action changes. Discounted, what an action costs beyond the horizon counts too. True run times are in the
+reward; no policy observes it.
 """
 
 import numpy as np
