@@ -13,7 +13,8 @@ from gpu_cluster_gym.simulator.history import nearest
 from gpu_cluster_gym.simulator.kernel.cluster.readings import TARGET_BUSY_SHARE
 from gpu_cluster_gym.simulator.kernel.union.estimates import PROFILE_WIDTH as WIDTH
 from gpu_cluster_gym.workloads import Scenario, full_trace, named, windows
-from gpu_cluster_gym.workloads._workload import PREDICTORS, predictor
+from gpu_cluster_gym.workloads._scenario import PREDICTORS
+from gpu_cluster_gym.workloads._workload import predictor
 from tests.cases import tiny
 
 WITHIN, BETWEEN, GOOD_ERROR, BAD_ERROR = 0.3, 1.2, 0.2, 0.9
