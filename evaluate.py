@@ -66,7 +66,7 @@ class Evaluation:
     floors: bool = True
     """Add the floors random_legal and first_legal, two weak baselines."""
     wide: bool = False
-    """Print further metrics besides the ratio and four others. The run folder has all metrics in any case."""
+    """Print further metrics, not only the ratio and four others. The run folder has all metrics in any case."""
     protocol: tuple[str, ...] = ()
     """Trained agents to compare with a fixed set of policies and those of --policy, on held-out windows and under
     shifts: the folder of a run of train_agent.py, with all its seeds, or of an agent; or a module:attribute for each

@@ -26,7 +26,7 @@ _SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"} | {
 POLICY = "policy"
 """Name of the table with a row per policy."""
 PAIRED = ("mean_wait_s", "mean_slowdown")
-"""Metrics besides mean JCT of which ratios are given."""
+"""Metrics of which ratios are given, as of mean JCT."""
 _COLUMNS = (
     ("p95_jct_s", "P95 JCT", "seconds"),
     ("mean_wait_s", "Wait", "seconds"),
