@@ -462,7 +462,13 @@ def work(args: Sequence[str]) -> None:
     out = table.console(sys.stdout)
     at = clock_time(now.now_s + snapshot.zero_s, chosen.time_zone)
     out.print(
-        *at, *about(chosen, now, found, by, why), "", *lines(rows), sep="\n", markup=False, highlight=False
+        *at,
+        *about(chosen, now, found, by, why),
+        "",
+        *lines(rows, calibrated=by is not None),
+        sep="\n",
+        markup=False,
+        highlight=False,
     )
     if chosen.csv:
         on_clock(rows, now.now_s + snapshot.zero_s, chosen.time_zone).to_csv(chosen.csv, index=False)
@@ -519,12 +525,17 @@ def _calibration(
             f"have queued, on no more GPUs than {now.cluster.name} has",
         )
     by = calibrated(found)
-    if not (by.low <= MAX_FACTOR and by.high <= MAX_FACTOR):  # not a number, where a job never started
+    halves = {"lower": by.low, "upper": by.high}
+    far = [
+        half for half, by_much in halves.items() if not by_much <= MAX_FACTOR
+    ]  # or not a number: never started
+    if far:
         return None, (
-            f"at {by.times} past times only {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, "
-            f"too few to be corrected by wider intervals: perhaps the log had another scheduler than {chosen.policy} "
+            f"at {by.times} past times {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, whose "
+            f"{' and '.join(far)} halves would have to be more than {MAX_FACTOR:g} times as long on a "
+            f"logarithmic scale: the history is too short, or the log had another scheduler than {chosen.policy} "
             "(compare candidates with `gpu-cluster-gym evaluate --full-trace` and pass the nearest as --policy), or "
-            "partitions and limits that are not simulated, or the history is too short"
+            "partitions and limits that are not simulated"
         )
     return by, ""
 
@@ -606,9 +617,9 @@ def about(
     return [*lines, *(f"Note: {note}." for note in now.notes)]
 
 
-def lines(rows: pd.DataFrame) -> list[str]:
-    """Return the table of starts as lines, the earliest first."""
-    heads = ("waited", "5 %", "50 %", "95 %")
+def lines(rows: pd.DataFrame, *, calibrated: bool) -> list[str]:
+    """Return the table of starts as lines, the earliest first; ends of uncalibrated intervals have a question mark."""
+    heads = ("waited", "5 %", "50 %", "95 %") if calibrated else ("waited", "5 % (?)", "50 %", "95 % (?)")
     found = [f"{'job':>16}{'owner':>14}{'GPUs':>6}" + "".join(f"{head:>12}" for head in heads)]
     for row in rows.sort_values("middle_s", kind="stable").itertuples():
         spans = (row.waited_s, row.low_s, row.middle_s, row.high_s)

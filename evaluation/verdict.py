@@ -37,7 +37,8 @@ MIN_BLOCKS = 10
 blocks with submissions are resampled."""
 MIN_JOBS = 50
 MAX_ERROR = 0.25
-"""Largest error of the simulator with which a verdict is given: our choice."""
+"""Largest error of the simulator, and largest median distance of starts as a share of the logged mean wait, with which
+a verdict is given: our choice."""
 MAX_NAMES = 5
 """Maximum number of partitions or tenants that a note names."""
 RESAMPLES = 4_999
@@ -68,6 +69,22 @@ class Calibration(NamedTuple):
     def error(self) -> float:
         """Distance of the simulated mean wait from the logged one, as a share of the latter."""
         return abs(self.simulated_s - self.log_s) / self.log_s
+
+    @property
+    def too_far(self) -> str:
+        """Why the simulation is too far from the log for a verdict; empty where it is not."""
+        if self.error > MAX_ERROR:
+            return (
+                f"the simulator's own error on this log is {_percent(self.error)}, above the limit of "
+                f"{_percent(MAX_ERROR)}"
+            )
+        if self.median_s > MAX_ERROR * self.log_s:
+            return (
+                f"the simulated mean wait is near the logged one by chance, since half of the jobs start more than "
+                f"{duration(self.median_s)} from their logged start, above the limit of {_percent(MAX_ERROR)} of the "
+                "mean wait"
+            )
+        return ""
 
 
 class Effect(NamedTuple):
@@ -244,11 +261,12 @@ def lines(
     ]
     judged = [name for name in policies if name != found.name]
     parts = workload.scenario.parts
-    if judged and found.error > MAX_ERROR:
+    if judged and found.too_far:
         hints = (_several_partitions(workload), _several_tenants(workload, found), _given_quotas(workload))
         about.append(" ".join([f"{too_far(', '.join(judged), found)}.", *filter(None, hints)]))
     else:
         about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
+        about += filter(None, [_given_quotas(workload)])
     if not judged:
         about.append(
             f"No verdict: {found.name}, the candidate nearest to the log's own scheduler, stands in for it (name "
@@ -265,7 +283,7 @@ def sentence(
     own: results of the log's own scheduler. parts: parts of physics that are on.
     """
     error = f"the simulator's own error on this log is {_percent(calibration.error)}"
-    if calibration.error > MAX_ERROR:
+    if calibration.too_far:
         return f"{too_far(name, calibration)}."
     if (pauses := int(policy["preemptions"].sum())) and "preemption" not in parts:
         return (
@@ -300,11 +318,10 @@ def sentence(
 
 
 def too_far(names: str, calibration: Calibration) -> str:
-    """Return the sentence, without full stop, that policies get no verdict since the simulator's error is too large."""
+    """Return the sentence, without full stop, that policies get no verdict since the simulation is too far off."""
     return (
-        f"No verdict on {names}: the simulator's own error on this log is {_percent(calibration.error)}, above the "
-        f"limit of {_percent(MAX_ERROR)}, so the log's cluster or scheduler differs from the simulated one (check "
-        "--cluster, and whether jobs are missing from the log)"
+        f"No verdict on {names}: {calibration.too_far}, so the log's cluster or scheduler differs from the simulated "
+        "one (check --cluster, and whether jobs are missing from the log)"
     )
 
 

@@ -1,9 +1,12 @@
 """Starts of queued jobs: the state at a snapshot is that of the simulation, and draws follow the history."""
 
+import math
+from argparse import Namespace
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -344,6 +347,20 @@ def test_running_jobs_of_the_history_do_not_count_as_finished(
     assert "no job on GPUs that has ended" in capsys.readouterr().err
 
 
+def test_a_half_that_would_have_to_be_far_longer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The upper factor is not a number where a job never started."""
+    now: Any = SimpleNamespace(history=simulated(), table=pd.DataFrame(), now_s=1e6, scenario=None)
+    chosen = Namespace(calibrate=9, history=None, policy="easy")
+    monkeypatch.setattr(forecasting, "backtest", lambda *args, **choices: [None] * 9)
+    for low, high, halves in ((2.0, math.nan, "upper"), (11.0, 12.0, "lower and upper")):
+        found = Calibration(low, high, 9, 40, 0.7)
+        monkeypatch.setattr(forecasting, "calibrated", lambda past, found=found: found)
+        by, why = forecasting._calibration(now, policy(), chosen)
+        assert by is None
+        said = f"at 9 past times 70 % of 40 jobs were within 90 % intervals, whose {halves} halves would have to be"
+        assert why.startswith(f"{said} more than 10 times as long on a logarithmic scale:")
+
+
 def test_the_command_prints_a_row_for_each_queued_job(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -358,6 +375,7 @@ def test_the_command_prints_a_row_for_each_queued_job(
     out = " ".join(capsys.readouterr().out.split())
     assert "1 running and 1 queued jobs on 1x8+1x1; policy easy, 50 futures" in out
     assert "Not calibrated (the history has fewer than 20 jobs)" in out
+    assert "5 % (?) 50 % 95 % (?)" in out
     (row,) = pd.read_csv(starts).to_dict("records")
     assert row["job_id"] == "b"
     assert 500 <= row["low_s"] <= row["middle_s"] <= row["high_s"] <= 2000
