@@ -1,5 +1,6 @@
 # Targets for a fresh machine: `make train` trains a scheduler, `make test` runs the tests.
 #
+#   make install                 install into .venv, nothing else
 #   make train TORCH=torch       latest Torch (training runs on the CPU, since the networks are small)
 #   make train PYTHON=python3.12 another interpreter (3.11 or newer)
 #   make nightly                 checks that take too long for `make test`
@@ -31,13 +32,15 @@ own := --no-compile --no-deps --no-build-isolation --editable .
 # Keep bytecode, whatever the shell sets: otherwise each process would compile all sources.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test nightly docs lint format constraints lock sbom licences tools clean
+.PHONY: train test install nightly docs lint format constraints lock sbom licences tools clean
 
 train: $(installed)
 	$(python) train_agent.py --trace $(TRACE)
 
 test: $(installed)
 	$(python) -m pytest --numprocesses auto
+
+install: $(installed)
 
 nightly: $(installed) $(tools)
 	$(python) -m pytest --numprocesses auto -m slow

@@ -155,11 +155,13 @@ def own_policy(run: Run) -> str:
 
 
 def pair(run: Run) -> list[str]:
-    """Return the policies with which the replay opens: the one named first, and the best of the others."""
+    """Return the policies with which the replay opens: the one named first, and that of the title, or the best."""
     recorded = [*run.segments]
     own = own_policy(run) if own_policy(run) in recorded else recorded[0]
     others = [name for name in recorded if name != own] or [own]
     rivals = [name for name in others if name not in FLOORS and not is_oracle(name)] or others
+    if (of_title := finding(run).policy) in rivals:
+        return [own, of_title]
     return [own, min(rivals, key=lambda name: run.ratios[name].ratio)]
 
 

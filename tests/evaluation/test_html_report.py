@@ -254,6 +254,21 @@ def test_the_replay_opens_on_the_policy_named_first_and_the_best_other(
         assert html_report.finding(made).title == "agent: mean JCT 10 % below fifo"
 
 
+def test_the_replay_opens_on_the_policy_of_a_verdict() -> None:
+    """The best policy paused jobs at no cost, so that the title is about the other one."""
+    ratios = {"fifo": 1.0, "srtf": 0.6, "sjf": 0.7}
+    rows = {
+        name: {"ratio": ratio, "low": ratio, "high": ratio, "wins": 0, "windows": 1}
+        for name, ratio in ratios.items()
+    }
+    jobs = dict.fromkeys(ratios, pd.DataFrame({"window": [0]}))
+    verdict = {"verdict": ["sjf would have cut the mean wait by 30 % (20 to 40)."]}
+    made = Run(
+        Path(), {"policy": [*ratios]}, {"reference": "fifo", "mean_jct_ratio": rows}, verdict, jobs, jobs, {}
+    )
+    assert html_report.pair(made) == ["fifo", "sjf"]
+
+
 def test_ratios_on_the_page_are_rounded_once(run: Run, text: str) -> None:
     """0.69949 is 0.699, and 0.700 where it was first rounded to four digits."""
     shown = {each["policy"]: each["ratio"] for each in data_of(text)["ratios"]}

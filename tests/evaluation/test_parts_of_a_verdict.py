@@ -229,7 +229,7 @@ def test_a_log_in_which_nobody_waits_in_the_simulation_is_too_far_from_it() -> N
 
 @pytest.mark.parametrize(("median_s", "near"), [(25.0, True), (26.0, False)])
 def test_a_mean_that_is_near_by_chance_gives_no_verdict(median_s: float, near: bool) -> None:
-    """The mean waits differ by 1 %, but half of the jobs start farther than a quarter of 100 s from the logged start."""
+    """The mean waits differ by 1 %, but half of the starts are more than a quarter of 100 s off."""
     own = days_of(*[100.0] * 10)
     calibration = Calibration("easy", 100.0, 101.0, median_s, 1.0)
     text = verdict.sentence("mine", own.assign(wait_s=50.0), own, calibration, frozenset())
