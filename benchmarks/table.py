@@ -46,6 +46,7 @@ TUNED = "tuned"  # row of the policy and settings with the best validation score
 HUNDRED = (
     "aiturbo_ps",
     "coda_mix",
+    "mixed",
     "philly",
     "philly_backlog",
     "quick",
