@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.describe import column, duration
 from gpu_cluster_gym.evaluation.verdict import interval_of_mean
+from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.workloads import full_trace
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ MAX_SIZES = 12
 """Largest number of sizes to simulate: those of a longer range are spread over it."""
 MAX_NODES = 100_000
 _RANGE = re.compile(r"nodes=(\d{1,6})\.\.(\d{1,6})", re.ASCII)
-_UNIFORM = re.compile(r"\d+(x[^+]+)", re.ASCII)
+_NODES = re.compile(r"\d+(x[^+]+)", re.ASCII)
 
 
 class Size(NamedTuple):
@@ -50,17 +52,32 @@ def nodes_of(text: str) -> list[int]:
     return [int(each) for each in np.unique(spread)]
 
 
+def shape_of_nodes(name: str) -> str:
+    """Return what follows the number of nodes in a cluster's name, as in x8-40c; ValueError where the nodes differ.
+
+    name: of a cluster, or a file of nodes
+    """
+    own = cluster(name)
+    kinds = {*zip(own.node_gpus, own.types, own.node_gpu_memory_gib, own.node_cores, strict=True)}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"--what-if requires a cluster of identical nodes, but {name} has {len(kinds)} kinds of nodes: pass "
+            "--cluster NxG, such as 8x8, or a file of identical nodes"
+        )
+    if not Path(name).is_file() and (found := _NODES.match(name)):
+        return found[1]
+    ((gpus, kind, memory_gib, cores),) = kinds
+    return f"x{gpus}-{kind}-{memory_gib}gb-{cores}c"
+
+
 def waits(scenario: "Scenario", make: "Maker", nodes: Sequence[int]) -> Iterator[Size]:
     """Yield the mean wait of a policy on the scenario's cluster with each number of nodes.
 
     ValueError for a cluster with different nodes, or on which some job cannot run.
     """
-    if not (alike := _UNIFORM.fullmatch(scenario.cluster_name)):
-        raise ValueError(
-            f"--what-if requires a cluster of identical nodes, such as 8x8, not {scenario.cluster_name}"
-        )
+    shape = shape_of_nodes(scenario.cluster_name)
     for number in nodes:
-        work = full_trace(replace(scenario, cluster=f"{number}{alike[1]}"))
+        work = full_trace(replace(scenario, cluster=f"{number}{shape}"))
         found = runner.simulate({"policy": make}, [work])["policy"]
         yield Size(number, work.cluster.num_gpus, *interval_of_mean(found))
 

@@ -8,6 +8,7 @@ from gpu_cluster_gym import evaluate
 from gpu_cluster_gym.baselines.fifo import policy as fifo
 from gpu_cluster_gym.evaluation import what_if
 from gpu_cluster_gym.evaluation.what_if import Size
+from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.workloads import Scenario
 
 
@@ -58,12 +59,35 @@ def test_the_command_prints_a_line_for_each_size(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "shape"),
+    [
+        ("4x8-pcie-ib", "", "x8-pcie-ib"),
+        ("1x8-40c+3x8-40c", "", "x8-40c"),
+        ("nodes.csv", "gpus,gpu_memory_gib,cores,gpu_type\n4,24.5,32,t4\n4,24.5,32,t4\n", "x4-t4-24.5gb-32c"),
+        ("8x8.json", '{"nodes": [{"name": "a", "gres": "gpu:8", "cpus": 64}]}', "x8-v100-16.0gb-64c"),
+    ],
+)
+def test_nodes_of_one_kind_have_a_shape(name: str, text: str, shape: str, tmp_path: Path) -> None:
+    """A cluster of the shape has the same nodes; of a file, the name does not count."""
+    if text:
+        (tmp_path / name).write_text(text)
+        name = str(tmp_path / name)
+    assert what_if.shape_of_nodes(name) == shape
+    same, own = cluster(f"2{shape}"), cluster(name)
+    for field in ("types", "node_gpus", "node_cores", "node_gpu_memory_gib"):
+        assert {*getattr(same, field)} == {*getattr(own, field)}
+
+
+@pytest.mark.parametrize(
     ("flags", "word"),
     [
         (("--what-if", "nodes=8"), "a range of nodes like nodes=8..24"),
         (("--what-if", "nodes=9..8"), "a range of nodes like nodes=8..24"),
         (("--what-if", "nodes=1..2"), "requires --policy and --full-trace"),
-        (("--what-if", "nodes=1..2", "--full-trace", "--cluster", "philly"), "identical nodes"),
+        (
+            ("--what-if", "nodes=1..2", "--full-trace", "--cluster", "philly"),
+            "2 kinds of nodes: pass --cluster NxG",
+        ),
         (("--what-if", "nodes=1..2", "--full-trace", "--out", "here"), "only prints a table: drop --out"),
         (("--what-if", "nodes=1..2", "--full-trace", "--report"), "only prints a table: drop --out"),
     ],
