@@ -43,13 +43,28 @@ def expected(text: str) -> str | None:
     return "a range of nodes like nodes=8..24"
 
 
-def nodes_of(text: str) -> list[int]:
-    """Return the numbers of nodes to simulate, at most `MAX_SIZES`, both ends included."""
-    found = _RANGE.fullmatch(text)
+def nodes_of(text: str, name: str) -> list[int]:
+    """Return the numbers of nodes to simulate, at most `MAX_SIZES`, both ends included.
+
+    name: of the cluster, or a file of nodes; a size inside the range is included
+    """
+    found, own = _RANGE.fullmatch(text), cluster(name).num_nodes
     assert found, "the choice was checked"
     low, high = int(found[1]), int(found[2])
-    spread = np.rint(np.linspace(low, high, min(MAX_SIZES, high - low + 1)))
-    return [int(each) for each in np.unique(spread)]
+    spread = np.rint(np.linspace(low, high, min(MAX_SIZES, high - low + 1))).astype(int)
+    if low < own < high:
+        spread[1 + np.abs(spread[1:-1] - own).argmin()] = own
+    return [int(each) for each in spread]
+
+
+def notes(nodes: Sequence[int]) -> list[str]:
+    """Return lines about all sizes."""
+    every = nodes[-1] - nodes[0] + 1
+    if len(nodes) == every:
+        return []
+    return [
+        f"Note: of the {every:,} sizes from {nodes[0]:,} to {nodes[-1]:,} nodes, {len(nodes)} are simulated."
+    ]
 
 
 def shape_of_nodes(name: str) -> str:

@@ -39,9 +39,20 @@ def test_the_knee_is_farthest_below_the_line() -> None:
 
 
 def test_a_long_range_is_spread_over_twelve_sizes() -> None:
-    nodes = what_if.nodes_of("nodes=10..120")
-    assert nodes == [10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120]
-    assert what_if.nodes_of("nodes=2..4") == [2, 3, 4]
+    """The cluster's own size is one of them: inside the range, the nearest size gives way to it."""
+    tens = [*range(10, 121, 10)]
+    for own in (1, 10, 70, 120, 121):
+        assert what_if.nodes_of("nodes=10..120", f"{own}x1") == tens
+    assert what_if.nodes_of("nodes=10..120", "74x1") == [*tens[:6], 74, *tens[7:]]
+    assert what_if.nodes_of("nodes=10..120", "11x1") == [10, 11, *tens[2:]]
+    assert what_if.nodes_of("nodes=2..4", "3x1") == [2, 3, 4]
+    assert what_if.nodes_of("nodes=2..3", "9x1") == [2, 3]
+
+
+def test_sizes_that_are_left_out_are_counted() -> None:
+    (note,) = what_if.notes(what_if.nodes_of("nodes=4..40", "8x8"))
+    assert note == "Note: of the 37 sizes from 4 to 40 nodes, 12 are simulated."
+    assert not what_if.notes(what_if.nodes_of("nodes=4..15", "8x8"))
 
 
 def test_the_command_prints_a_line_for_each_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
