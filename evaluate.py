@@ -217,7 +217,7 @@ def print_what_if(evaluation: Evaluation) -> None:
         raise ValueError("--what-if only prints a table: drop --out, --record, --report and --perfetto")
     policies = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
     nodes = what_if.nodes_of(str(evaluation.what_if), evaluation.scenario.cluster_name)
-    for note in what_if.notes(nodes):
+    for note in what_if.notes(evaluation.scenario, nodes):
         print(note)
     with progress("simulating", len(policies) * len(nodes)) as moved:
         for name, policy in policies.items():

@@ -10,13 +10,16 @@ import numpy as np
 
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.describe import column, duration
+from gpu_cluster_gym.evaluation.table_notes import trace_notes
 from gpu_cluster_gym.evaluation.verdict import interval_of_mean
 from gpu_cluster_gym.simulator.cluster import cluster
-from gpu_cluster_gym.workloads import full_trace
+from gpu_cluster_gym.workloads import full_trace, prepare
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from gpu_cluster_gym.evaluation.runner import Maker
-    from gpu_cluster_gym.workloads import Scenario
+    from gpu_cluster_gym.workloads import Scenario, Workload
 
 MAX_SIZES = 12
 """Largest number of sizes to simulate: those of a longer range are spread over it."""
@@ -57,14 +60,23 @@ def nodes_of(text: str, name: str) -> list[int]:
     return [int(each) for each in spread]
 
 
-def notes(nodes: Sequence[int]) -> list[str]:
+def notes(scenario: "Scenario", nodes: Sequence[int]) -> list[str]:
     """Return lines about all sizes."""
-    every = nodes[-1] - nodes[0] + 1
-    if len(nodes) == every:
-        return []
-    return [
-        f"Note: of the {every:,} sizes from {nodes[0]:,} to {nodes[-1]:,} nodes, {len(nodes)} are simulated."
+    fewest = next(on_sizes(scenario, nodes))
+    found = [
+        f"{note[:-1]} (on {_counted(nodes[0])}, and the same jobs on more)."
+        for note in trace_notes([fewest])
+        if " dropped: " in note
     ]
+    every = nodes[-1] - nodes[0] + 1
+    if len(nodes) < every:
+        sizes = f"{every:,} sizes from {nodes[0]:,} to {_counted(nodes[-1])}"
+        found.append(f"Note: of the {sizes}, {len(nodes)} are simulated.")
+    return found
+
+
+def _counted(nodes: int) -> str:
+    return f"{nodes:,} node{'s' * (nodes != 1)}"
 
 
 def shape_of_nodes(name: str) -> str:
@@ -85,16 +97,34 @@ def shape_of_nodes(name: str) -> str:
     return f"x{gpus}-{kind}-{memory_gib}gb-{cores}c"
 
 
-def waits(scenario: "Scenario", make: "Maker", nodes: Sequence[int]) -> Iterator[Size]:
-    """Yield the mean wait of a policy on the scenario's cluster with each number of nodes.
+def on_sizes(scenario: "Scenario", nodes: Sequence[int]) -> Iterator["Workload"]:
+    """Yield the full trace on the scenario's cluster with each number of nodes, in ascending order.
 
-    ValueError for a cluster with different nodes, or on which some job cannot run.
+    All have the same jobs: those that the smallest size drops are dropped at all. ValueError for a cluster with
+    different nodes, or on which some job cannot run.
     """
     shape = shape_of_nodes(scenario.cluster_name)
+    kept = None
     for number in nodes:
         work = full_trace(replace(scenario, cluster=f"{number}{shape}"))
+        kept = work.table["job_id"] if kept is None else kept
+        yield work if len(work.table) == len(kept) else _with_jobs(work, kept)
+
+
+def _with_jobs(work: "Workload", kept: "pd.Series") -> "Workload":
+    """Return a full trace with some of its jobs only, and the same quotas."""
+    table = work.table[work.table["job_id"].isin(kept)].reset_index(drop=True)
+    table.attrs = work.table.attrs
+    quotas = dict(zip(work.tenants.names, work.tenants.quotas, strict=True)) if work.tenants else None
+    plain = replace(work.scenario, target_load=None, shift=None)  # which have changed the table already
+    return prepare(table, plain, quotas=quotas)
+
+
+def waits(scenario: "Scenario", make: "Maker", nodes: Sequence[int]) -> Iterator[Size]:
+    """Yield the mean wait of a policy on each size, as in `on_sizes`."""
+    for work in on_sizes(scenario, nodes):
         found = runner.simulate({"policy": make}, [work])["policy"]
-        yield Size(number, work.cluster.num_gpus, *interval_of_mean(found))
+        yield Size(work.cluster.num_nodes, work.cluster.num_gpus, *interval_of_mean(found))
 
 
 def knee(found: Sequence[Size]) -> Size | None:

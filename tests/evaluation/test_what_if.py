@@ -49,10 +49,28 @@ def test_a_long_range_is_spread_over_twelve_sizes() -> None:
     assert what_if.nodes_of("nodes=2..3", "9x1") == [2, 3]
 
 
-def test_sizes_that_are_left_out_are_counted() -> None:
-    (note,) = what_if.notes(what_if.nodes_of("nodes=4..40", "8x8"))
+def test_sizes_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    scenario = Scenario(trace_file=four(tmp_path), cluster="8x1", full_trace=True)
+    note = what_if.notes(scenario, what_if.nodes_of("nodes=4..40", "8x1"))[-1]
     assert note == "Note: of the 37 sizes from 4 to 40 nodes, 12 are simulated."
-    assert not what_if.notes(what_if.nodes_of("nodes=4..15", "8x8"))
+    every = what_if.notes(scenario, what_if.nodes_of("nodes=4..15", "8x1"))
+    assert not any("sizes" in each for each in every)
+
+
+@pytest.mark.parametrize("flags", [{}, {"quotas": "a=1,b=1"}, {"shift": "load=2"}])
+def test_jobs_too_wide_for_the_smallest_size_are_dropped_at_all(
+    tmp_path: Path, flags: dict[str, str]
+) -> None:
+    """Of jobs of 1, 2 and 3 GPUs, two nodes hold the first two, a quota of a GPU the first only."""
+    file = tmp_path / "jobs.csv"
+    rows = [f"j{number},{number},{1 + number % 3},100,a" for number in range(9)]
+    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s,tenant", *rows, ""]))
+    scenario = Scenario(trace_file=str(file), cluster="3x1", full_trace=True, drop_too_large=True, **flags)
+    for work in what_if.on_sizes(scenario, [2, 3, 4]):
+        assert {*work.table["num_gpus"]} == ({1} if "quotas" in flags else {1, 2})
+        assert work.table["submit_s"].iloc[-1] == 3.5 if "shift" in flags else 7
+    note = "Note: jobs larger than the cluster dropped: 3 (on 2 nodes, and the same jobs on more)."
+    assert note in what_if.notes(scenario, [2, 3, 4])
 
 
 def test_the_command_prints_a_line_for_each_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
