@@ -11,7 +11,7 @@ import numpy as np
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.describe import column, duration
 from gpu_cluster_gym.evaluation.table_notes import trace_notes
-from gpu_cluster_gym.evaluation.verdict import interval_of_mean
+from gpu_cluster_gym.evaluation.verdict import interval_of_mean, over_blocks
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.workloads import full_trace, prepare
 
@@ -29,7 +29,7 @@ _NODES = re.compile(r"\d+(x[^+]+)", re.ASCII)
 
 
 class Size(NamedTuple):
-    """A cluster's size, and the mean wait on it with its 95 % interval over days, s."""
+    """A cluster's size, and the mean wait on it with its 95 % interval over blocks of time, s."""
 
     nodes: int
     gpus: int
@@ -120,13 +120,6 @@ def _with_jobs(work: "Workload", kept: "pd.Series") -> "Workload":
     return prepare(table, plain, quotas=quotas)
 
 
-def waits(scenario: "Scenario", make: "Maker", nodes: Sequence[int]) -> Iterator[Size]:
-    """Yield the mean wait of a policy on each size, as in `on_sizes`."""
-    for work in on_sizes(scenario, nodes):
-        found = runner.simulate({"policy": make}, [work])["policy"]
-        yield Size(work.cluster.num_nodes, work.cluster.num_gpus, *interval_of_mean(found))
-
-
 def knee(found: Sequence[Size]) -> Size | None:
     """Return the size farthest below the line from the first to the last, both axes scaled to 1; None without one."""
     wait = np.array([each.mean_s for each in found])
@@ -143,17 +136,22 @@ def lines(
 ) -> list[str]:
     """Return the table of waits, a line for each size, and a line on the knee. done: advances a progress bar."""
     found = []
-    for size in waits(scenario, make, nodes):
-        found.append(size)
+    for work in on_sizes(scenario, nodes):
+        results = runner.simulate({name: make}, [work])[name]
+        found.append(Size(work.cluster.num_nodes, work.cluster.num_gpus, *interval_of_mean(results)))
         done(1)
-    unit, cells = column([each for size in found for each in size[2:]])
+    enough, over = over_blocks(results["submit_s"].to_numpy(float))
+    headings = ("mean wait", "from", "to")[: 3 if enough else 1]
+    shown = len(headings)
+    unit, cells = column([each for size in found for each in size[2 : 2 + shown]])
     table = [
-        f"{name}, mean wait in {unit} by the number of nodes, with its 95 % interval over days",
-        f"{'nodes':>8}{'GPUs':>8}{'mean wait':>12}{'from':>12}{'to':>12}",
+        f"{name}, mean wait in {unit} by the number of nodes" + ", with its 95 % interval" * enough,
+        f"{'nodes':>8}{'GPUs':>8}" + "".join(f"{heading:>12}" for heading in headings),
     ]
     for at, size in enumerate(found):
-        own = "".join(f"{cell:>12}" for cell in cells[3 * at : 3 * at + 3])
+        own = "".join(f"{cell:>12}" for cell in cells[shown * at : shown * at + shown])
         table.append(f"{size.nodes:8,}{size.gpus:8,}{own}")
+    table.append(over)
     if best := knee(found):
         wait = duration(best.mean_s)
         return [

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster_gym import evaluate
-from gpu_cluster_gym.baselines.fifo import policy as fifo
 from gpu_cluster_gym.evaluation import what_if
 from gpu_cluster_gym.evaluation.what_if import Size
 from gpu_cluster_gym.simulator.cluster import cluster
@@ -18,14 +17,6 @@ def four(folder: Path) -> str:
     rows = [f"j{number},0,1,100" for number in range(4)]
     file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *rows, "late,99000,1,100", ""]))
     return str(file)
-
-
-def test_waits_fall_with_the_number_of_nodes(tmp_path: Path) -> None:
-    """On a node the waits are 0, 100, 200, 300 and 0 s, on two 0, 0, 100, 100 and 0, on four none."""
-    scenario = Scenario(trace_file=four(tmp_path), cluster="9x1", full_trace=True)
-    found = list(what_if.waits(scenario, lambda: fifo, [1, 2, 4]))
-    assert [(each.nodes, each.gpus, each.mean_s) for each in found] == [(1, 1, 120), (2, 2, 40), (4, 4, 0)]
-    assert all(each.low_s <= each.mean_s <= each.high_s for each in found)
 
 
 def test_the_knee_is_farthest_below_the_line() -> None:
@@ -73,18 +64,40 @@ def test_jobs_too_wide_for_the_smallest_size_are_dropped_at_all(
     assert note in what_if.notes(scenario, [2, 3, 4])
 
 
+def printed(capsys: pytest.CaptureFixture[str], file: str, nodes: str, *flags: str) -> list[str]:
+    """Return the lines that the command prints for fifo on these nodes of a GPU."""
+    args = ["--policy", "fifo", "--what-if", f"nodes={nodes}", "--trace-file", file, "--full-trace", *flags]
+    assert evaluate.main(args) == 0
+    return capsys.readouterr().out.splitlines()
+
+
 def test_the_command_prints_a_line_for_each_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    args = ["--policy", "fifo", "--what-if", "nodes=1..3", "--trace-file", four(tmp_path), "--cluster", "2x1"]
-    assert evaluate.main([*args, "--full-trace"]) == 0
-    first, *rest = capsys.readouterr().out.splitlines()
-    assert first.startswith("fifo, mean wait in s by the number of nodes")
-    lines = [[], *(line.split() for line in rest)]
-    assert [line[:3] for line in lines[2:5]] == [
-        ["1", "1", "120"],
-        ["2", "2", "40"],
-        ["3", "3", "20"],
+    """On a node the waits are 0, 100, 200, 300 and 0 s, on two 0, 0, 100, 100 and 0, on three 0, 0, 0, 100 and 0."""
+    lines = printed(capsys, four(tmp_path), "1..3", "--cluster", "2x1")
+    at = lines.index("fifo, mean wait in s by the number of nodes")
+    head, *sizes, over, last = (line.split() for line in lines[at + 1 :])
+    assert head == ["nodes", "GPUs", "mean", "wait"]
+    assert sizes == [["1", "1", "120"], ["2", "2", "40"], ["3", "3", "20"]]
+    assert " ".join(over[:6]) == "No intervals: 5 jobs in 2"
+    assert last[:3] == ["Knee:", "2", "nodes,"]
+
+
+def test_intervals_name_their_blocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two jobs of 100 s come at once, every 200 s for 10,000 s: one of them waits on a node, none on two.
+
+    Every block of 1,000 s has five pairs, but for the last, which also has that of its end: all means are equal.
+    """
+    file = tmp_path / "jobs.csv"
+    rows = [f"j{number},{number // 2 * 200},1,100" for number in range(102)]
+    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *rows, ""]))
+    lines = printed(capsys, str(file), "1..2", "--cluster", "2x1")
+    at = lines.index("fifo, mean wait in s by the number of nodes, with its 95 % interval")
+    assert [line.split() for line in lines[at + 1 : at + 4]] == [
+        ["nodes", "GPUs", "mean", "wait", "from", "to"],
+        ["1", "1", "50", "50", "50"],
+        ["2", "2", "0", "0", "0"],
     ]
-    assert lines[5][:3] == ["Knee:", "2", "nodes,"]
+    assert lines[at + 4].startswith("Intervals: over 10 blocks of 16.7 min of submissions; ")
 
 
 @pytest.mark.parametrize(
