@@ -10,8 +10,8 @@ import numpy as np
 
 from gpu_cluster_gym.evaluation import runner
 from gpu_cluster_gym.evaluation.describe import column, duration
-from gpu_cluster_gym.evaluation.table_notes import trace_notes
-from gpu_cluster_gym.evaluation.verdict import interval_of_mean, over_blocks
+from gpu_cluster_gym.evaluation.table_notes import parts_off, trace_notes
+from gpu_cluster_gym.evaluation.verdict import interval_of_mean, over_blocks, recorded, why_none
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.workloads import full_trace, prepare
 
@@ -61,13 +61,15 @@ def nodes_of(text: str, name: str) -> list[int]:
 
 
 def notes(scenario: "Scenario", nodes: Sequence[int]) -> list[str]:
-    """Return lines about all sizes."""
+    """Return lines about the log, what is not simulated of it, and the sizes."""
+    own = cluster(scenario.cluster_name)
     fewest = next(on_sizes(scenario, nodes))
+    same = f" (on {_counted(nodes[0])}, and the same jobs on more)."
     found = [
-        f"{note[:-1]} (on {_counted(nodes[0])}, and the same jobs on more)."
-        for note in trace_notes([fewest])
-        if " dropped: " in note
+        f"{note[:-1]}{same}" if " dropped: " in note else note
+        for note in trace_notes([replace(fewest, cluster=own)])
     ]
+    found += parts_off(fewest.scenario)
     every = nodes[-1] - nodes[0] + 1
     if len(nodes) < every:
         sizes = f"{every:,} sizes from {nodes[0]:,} to {_counted(nodes[-1])}"
@@ -135,10 +137,13 @@ def lines(
     name: str, scenario: "Scenario", make: "Maker", nodes: Sequence[int], done: Callable[[int], None]
 ) -> list[str]:
     """Return the table of waits, a line for each size, and a line on the knee. done: advances a progress bar."""
-    found = []
+    found, own = list[Size](), cluster(scenario.cluster_name).num_nodes
+    compared = f"No comparison with the log: the range lacks the {_counted(own)} of --cluster."
     for work in on_sizes(scenario, nodes):
         results = runner.simulate({name: make}, [work])[name]
         found.append(Size(work.cluster.num_nodes, work.cluster.num_gpus, *interval_of_mean(results)))
+        if work.cluster.num_nodes == own:
+            compared = _beside_log(name, work, found[-1])
         done(1)
     enough, over = over_blocks(results["submit_s"].to_numpy(float))
     headings = ("mean wait", "from", "to")[: 3 if enough else 1]
@@ -151,7 +156,7 @@ def lines(
     for at, size in enumerate(found):
         own = "".join(f"{cell:>12}" for cell in cells[shown * at : shown * at + shown])
         table.append(f"{size.nodes:8,}{size.gpus:8,}{own}")
-    table.append(over)
+    table += [over, compared] if scenario.trace_file else [over]
     if best := knee(found):
         wait = duration(best.mean_s)
         return [
@@ -160,3 +165,14 @@ def lines(
             "to the last.",
         ]
     return [*table, "No knee: the mean wait does not fall faster at first than later in this range."]
+
+
+def _beside_log(name: str, work: "Workload", size: Size) -> str:
+    """Return a sentence with the logged and the simulated mean wait on a size, or why they cannot be compared."""
+    if why := why_none(work):
+        return f"No comparison with the log: {why}."
+    logged_s = float(recorded(work)["wait_s"].mean())
+    return (
+        f"Mean wait on {_counted(size.nodes)}: {duration(logged_s)} in the log, {duration(size.mean_s)} under {name}. "
+        "Without --what-if, the verdict gives the simulator's own error on this log."
+    )

@@ -75,22 +75,27 @@ def test_the_command_prints_a_line_for_each_size(tmp_path: Path, capsys: pytest.
     """On a node the waits are 0, 100, 200, 300 and 0 s, on two 0, 0, 100, 100 and 0, on three 0, 0, 0, 100 and 0."""
     lines = printed(capsys, four(tmp_path), "1..3", "--cluster", "2x1")
     at = lines.index("fifo, mean wait in s by the number of nodes")
-    head, *sizes, over, last = (line.split() for line in lines[at + 1 :])
+    head, *sizes, over, log, last = (line.split() for line in lines[at + 1 :])
     assert head == ["nodes", "GPUs", "mean", "wait"]
     assert sizes == [["1", "1", "120"], ["2", "2", "40"], ["3", "3", "20"]]
     assert " ".join(over[:6]) == "No intervals: 5 jobs in 2"
+    assert " ".join(log).startswith("No comparison with the log: the log has no starts")
     assert last[:3] == ["Knee:", "2", "nodes,"]
 
 
-def test_intervals_name_their_blocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_intervals_and_the_log_are_beside_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two jobs of 100 s come at once, every 200 s for 10,000 s: one of them waits on a node, none on two.
 
-    Every block of 1,000 s has five pairs, but for the last, which also has that of its end: all means are equal.
+    Every block of 1,000 s has five pairs, but for the last, which also has that of its end: all means are equal. In the
+    log each job waits for 60 s.
     """
     file = tmp_path / "jobs.csv"
-    rows = [f"j{number},{number // 2 * 200},1,100" for number in range(102)]
-    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s", *rows, ""]))
+    rows = [f"j{number},{number // 2 * 200},1,100,{number // 2 * 200 + 60}" for number in range(102)]
+    file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s,logged_start_s", *rows, ""]))
     lines = printed(capsys, str(file), "1..2", "--cluster", "2x1")
+    assert lines[0].startswith("Note: not simulated, ")
     at = lines.index("fifo, mean wait in s by the number of nodes, with its 95 % interval")
     assert [line.split() for line in lines[at + 1 : at + 4]] == [
         ["nodes", "GPUs", "mean", "wait", "from", "to"],
@@ -98,6 +103,9 @@ def test_intervals_name_their_blocks(tmp_path: Path, capsys: pytest.CaptureFixtu
         ["2", "2", "0", "0", "0"],
     ]
     assert lines[at + 4].startswith("Intervals: over 10 blocks of 16.7 min of submissions; ")
+    assert lines[at + 5].startswith("Mean wait on 2 nodes: 60 s in the log, 0 s under fifo. ")
+    outside = printed(capsys, str(file), "1..2", "--cluster", "3x1")[at + 5]
+    assert outside == "No comparison with the log: the range lacks the 3 nodes of --cluster."
 
 
 @pytest.mark.parametrize(
