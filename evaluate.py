@@ -107,8 +107,8 @@ class Evaluation:
     1 if a policy fails."""
     what_if: str | None = choice(None, expected=what_if_expected)
     """Instead of comparing the policies, print their mean waits on clusters of other sizes, as in nodes=8..24 (with
-    --full-trace; of a longer range 12 sizes, spread over it), with intervals over days of submission, or over tenths
-    of a log of fewer than ten days, and the size beyond which more nodes help little."""
+    --full-trace; at most 12 sizes, spread over the range), with intervals over days of submission, or over tenths of a
+    log of fewer than ten days, and the size beyond which a node saves less wait than the average node of the range."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
     resume: str | None = None

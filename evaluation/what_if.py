@@ -106,7 +106,7 @@ def on_sizes(scenario: "Scenario", nodes: Sequence[int]) -> Iterator["Workload"]
     different nodes, or on which some job cannot run.
     """
     shape = shape_of_nodes(scenario.cluster_name)
-    kept = None
+    kept: pd.Series | None = None
     for number in nodes:
         work = full_trace(replace(scenario, cluster=f"{number}{shape}"))
         kept = work.table["job_id"] if kept is None else kept
@@ -162,7 +162,7 @@ def lines(
         return [
             *table,
             f"Knee: {best.nodes:,} nodes, with a mean wait of {wait}: the size farthest below the line from the first "
-            "to the last.",
+            "to the last, in this range.",
         ]
     return [*table, "No knee: the mean wait does not fall faster at first than later in this range."]
 

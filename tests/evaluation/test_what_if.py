@@ -1,6 +1,7 @@
 """Mean waits by the number of nodes are those computed by hand."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,9 @@ def test_the_knee_is_farthest_below_the_line() -> None:
         Size(nodes, nodes, wait, wait, wait) for nodes, wait in enumerate((100.0, 40.0, 20.0, 10.0, 0.0), 1)
     ]
     assert what_if.knee(found) == found[1]
+    assert what_if.knee(found[1:]) == found[2], (
+        "beyond the first size, 20 and 10 are 20 / 3 and 10 / 3 below the line"
+    )
     assert what_if.knee(found[:2]) is None
     assert what_if.knee([each._replace(mean_s=1.0) for each in found]) is None
 
@@ -40,6 +44,12 @@ def test_a_long_range_is_spread_over_twelve_sizes() -> None:
     assert what_if.nodes_of("nodes=2..3", "9x1") == [2, 3]
 
 
+def test_the_help_names_the_largest_number_of_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        evaluate.main(["--help"])
+    assert f"at most {what_if.MAX_SIZES} sizes" in " ".join(capsys.readouterr().out.split())
+
+
 def test_sizes_that_are_left_out_are_counted(tmp_path: Path) -> None:
     scenario = Scenario(trace_file=four(tmp_path), cluster="8x1", full_trace=True)
     note = what_if.notes(scenario, what_if.nodes_of("nodes=4..40", "8x1"))[-1]
@@ -50,7 +60,7 @@ def test_sizes_that_are_left_out_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flags", [{}, {"quotas": "a=1,b=1"}, {"shift": "load=2"}])
 def test_jobs_too_wide_for_the_smallest_size_are_dropped_at_all(
-    tmp_path: Path, flags: dict[str, str]
+    tmp_path: Path, flags: dict[str, Any]
 ) -> None:
     """Of jobs of 1, 2 and 3 GPUs, two nodes hold the first two, a quota of a GPU the first only."""
     file = tmp_path / "jobs.csv"
