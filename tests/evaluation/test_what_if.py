@@ -58,18 +58,22 @@ def test_sizes_that_are_left_out_are_counted(tmp_path: Path) -> None:
     assert not any("sizes" in each for each in every)
 
 
-@pytest.mark.parametrize("flags", [{}, {"quotas": "a=1,b=1"}, {"shift": "load=2"}])
+@pytest.mark.parametrize("flags", [{}, {"quotas": "proportional"}, {"shift": "load=2"}])
 def test_jobs_too_wide_for_the_smallest_size_are_dropped_at_all(
     tmp_path: Path, flags: dict[str, Any]
 ) -> None:
-    """Of jobs of 1, 2 and 3 GPUs, two nodes hold the first two, a quota of a GPU the first only."""
+    """Of jobs of 1, 2 and 3 GPUs, two nodes hold the first two, a quota of a GPU the first only.
+
+    Tenants a and b hold half of the GPU time each, before b's jobs, the widest, are dropped.
+    """
     file = tmp_path / "jobs.csv"
-    rows = [f"j{number},{number},{1 + number % 3},100,a" for number in range(9)]
+    rows = [f"j{number},{number},{1 + number % 3},100,{'aab'[number % 3]}" for number in range(9)]
     file.write_text("\n".join(["job_id,submit_s,num_gpus,duration_s,tenant", *rows, ""]))
     scenario = Scenario(trace_file=str(file), cluster="3x1", full_trace=True, drop_too_large=True, **flags)
     for work in what_if.on_sizes(scenario, [2, 3, 4]):
         assert {*work.table["num_gpus"]} == ({1} if "quotas" in flags else {1, 2})
         assert work.table["submit_s"].iloc[-1] == 3.5 if "shift" in flags else 7
+    assert work.tenants.quotas == ((2, 2) if "quotas" in flags else ())
     note = "Note: jobs larger than the cluster dropped: 3 (on 2 nodes, and the same jobs on more)."
     assert note in what_if.notes(scenario, [2, 3, 4])
 
