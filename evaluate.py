@@ -107,7 +107,8 @@ class Evaluation:
     1 if a policy fails."""
     what_if: str | None = choice(None, expected=what_if_expected)
     """Instead of comparing the policies, print their mean waits on clusters of other sizes, as in nodes=8..24 (with
-    --full-trace), with intervals over days, and the size beyond which more nodes help little."""
+    --full-trace; at most 12 sizes, spread over the range), with intervals over days of submission, or over tenths of a
+    log of fewer than ten days, and the size beyond which a node saves less wait than the average node of the range."""
     config: str | None = None
     """Run folder or JSON file to read choices from; flags override it."""
     resume: str | None = None
@@ -215,7 +216,9 @@ def print_what_if(evaluation: Evaluation) -> None:
     if evaluation.out or evaluation.records:
         raise ValueError("--what-if only prints a table: drop --out, --record, --report and --perfetto")
     policies = each_once(evaluation.policy, evaluation.scenario, evaluation.workload)
-    nodes = what_if.nodes_of(str(evaluation.what_if))
+    nodes = what_if.nodes_of(str(evaluation.what_if), evaluation.scenario.cluster_name)
+    for note in what_if.notes(evaluation.scenario, nodes):
+        print(note)
     with progress("simulating", len(policies) * len(nodes)) as moved:
         for name, policy in policies.items():
             make = partial(baselines.make, policy)

@@ -195,27 +195,33 @@ def ratio_intervals(
 ) -> tuple[dict[str, tuple[float, float]], str]:
     """Return the interval of each policy's mean JCT / the reference's in a full trace, and a sentence about it.
 
-    found: results tables of the same jobs, by policy. A bootstrap as in `effect`; without enough jobs or blocks there
-    are no intervals, and the sentence says so.
+    found: results tables of the same jobs, by policy. A bootstrap as in `effect`.
     """
     submit_s = found[reference]["submit_s"].to_numpy(float)
+    enough, about = over_blocks(submit_s)
+    if not enough:
+        return {}, about
     block = blocks(submit_s)
-    count = len(np.unique(block))
-    if len(submit_s) < MIN_JOBS or count < MIN_BLOCKS // 2:
-        return {}, (
-            f"No intervals: {len(submit_s):,} jobs in {count} blocks of time are too few (at least {MIN_JOBS} jobs in "
-            f"{MIN_BLOCKS // 2} blocks are required)."
-        )
-    drawn = resampled(count)
+    drawn = resampled(int(block.max()) + 1)
     sums = {
         name: np.bincount(block, each["jct_s"].to_numpy(float))[drawn].sum(axis=1)
         for name, each in found.items()
     }
-    limits = {name: percentile_limits(each / sums[reference]) for name, each in sums.items()}
+    return {name: percentile_limits(each / sums[reference]) for name, each in sums.items()}, about
+
+
+def over_blocks(submit_s: Floats) -> tuple[bool, str]:
+    """Return whether jobs and blocks suffice for intervals, and a sentence: the blocks, or why there are none."""
+    count = len(np.unique(blocks(submit_s)))
+    if len(submit_s) < MIN_JOBS or count < MIN_BLOCKS // 2:
+        return False, (
+            f"No intervals: {len(submit_s):,} jobs in {count} blocks of time are too few (at least {MIN_JOBS} jobs in "
+            f"{MIN_BLOCKS // 2} blocks are required)."
+        )
     length_s = length_of_block(submit_s)
     over = f"{count} days" if length_s == DAY else f"{count} blocks of {duration(length_s)}"
     narrow = f"; they are too narrow for fewer than {FULL_WINDOWS}" if count < FULL_WINDOWS else ""
-    return limits, f"Intervals: over {over} of submissions{narrow}."
+    return True, f"Intervals: over {over} of submissions{narrow}."
 
 
 def length_of_block(submit_s: Floats) -> float:
