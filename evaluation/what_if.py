@@ -154,8 +154,8 @@ def lines(
         f"{'nodes':>8}{'GPUs':>8}" + "".join(f"{heading:>12}" for heading in headings),
     ]
     for at, size in enumerate(found):
-        own = "".join(f"{cell:>12}" for cell in cells[shown * at : shown * at + shown])
-        table.append(f"{size.nodes:8,}{size.gpus:8,}{own}")
+        row = "".join(f"{cell:>12}" for cell in cells[shown * at : shown * at + shown])
+        table.append(f"{size.nodes:8,}{size.gpus:8,}{row}")
     table += [over, compared] if scenario.trace_file else [over]
     if best := knee(found):
         wait = duration(best.mean_s)
