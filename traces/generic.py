@@ -53,10 +53,25 @@ def read(file: File, options: Options) -> pd.DataFrame:
     """
     head = _delimited.head_of(file)
     delimiter = _delimited.delimiter_of(head)
-    clock, kinds = Clock(options.time_zone), dict[str, str]()
     packed = _delimited.parquet(file) if head.text == "PAR1" else None
     headings = _delimited.header_of(file, delimiter) if packed is None else [*packed]
     own = _own_names(headings, options, file)
+    try:
+        return _table(file, options, delimiter, packed, headings, own)
+    except TraceError as error:
+        raise _as_written(error, own, delimiter if packed is None else None) from None
+
+
+def _table(
+    file: File,
+    options: Options,
+    delimiter: str,
+    packed: dict[str, npt.NDArray[Any]] | None,
+    headings: Sequence[str],
+    own: Mapping[str, str],
+) -> pd.DataFrame:
+    """Return the job table. packed: columns of a Parquet file. own: column of the job table, by heading."""
+    clock, kinds = Clock(options.time_zone), dict[str, str]()
     may_lack = (
         {*MAY_LACK, LOGGED_END} if options.unfinished or "logged_start_s" in own.values() else set[str]()
     )
@@ -95,6 +110,18 @@ def read(file: File, options: Options) -> pd.DataFrame:
     if ignored := [heading for heading in headings if heading not in own]:
         log.notes.append(f"columns ignored, unknown to the job table: {', '.join(map(repr, ignored))}")
     return log.table(clock, absolute=not iso)
+
+
+def _as_written(error: TraceError, own: Mapping[str, str], delimiter: str | None) -> TraceError:
+    """Return an error with the file's own heading and cell; delimiter: None for Parquet, which has no lines."""
+    heading = next((each for each in own if error.column in (each, own[each])), None)
+    if heading is None:
+        return error
+    name, found = own[heading], error.found
+    if delimiter and error.line is not None and error.line > 1:
+        found = quote(_delimited.cell(error.file, error.line, heading, delimiter))
+    column = heading if heading == name else f"{heading} ({name})"
+    return TraceError(error.file, error.line, column, found, error.expected)
 
 
 reader = Reader("a table in the job table's own columns", looks_like, read)
