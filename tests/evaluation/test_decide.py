@@ -103,6 +103,17 @@ def test_partitions_without_their_constraint_are_refused(
     assert "expected constraints partition as well" in capsys.readouterr().err
 
 
+def test_jobs_in_partitions_that_are_not_named_are_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Old is in the history."""
+    rows = QUEUE.splitlines()
+    text = "\n".join([f"{rows[0]},partition", *(f"{row},gpu" for row in rows[1:])]) + "\n"
+    flags = ["--cluster", "1x8", "--constraints", "partition", "--partitions", "big=0"]
+    found = json.loads(decided(tmp_path, capsys, *flags, text=text))
+    assert "--partitions names big, but 3 jobs are in gpu" in found["notes"]
+
+
 def test_a_policy_of_ones_own_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = "docs.examples.smallest_first:policy"
     found = json.loads(decided(tmp_path, capsys, "--cluster", "1x8", "--policy", own))
