@@ -169,6 +169,11 @@ def work(args: Sequence[str]) -> None:
         return
     order = planned_order(now, policy())
     ids = now.table["job_id"].to_numpy(str)[order].tolist()
+    if not found.priority:
+        command.log(
+            f"{chosen.file} has no priorities of Slurm: they are taken as equal, and otherwise the order does not hold "
+            "(pass the output of squeue --json)"
+        )
     for name, nice in zip(ids, nice_values(ids, found.priority), strict=True):
         sys.stdout.write(f"scontrol update JobId={name} Nice={nice}\n")
 

@@ -198,11 +198,15 @@ def test_an_order_is_complete_only_without_other_queued_jobs(tmp_path: Path) -> 
 
 def test_nice_values_give_slurm_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Under SJF `short` comes first; without priorities in the file all are taken as equal."""
-    out = decided(tmp_path, capsys, "--cluster", "1x8", "--policy", "sjf", "--nice")
+    (tmp_path / "jobs.csv").write_text(QUEUE)
+    args = ["decide", str(tmp_path / "jobs.csv"), "--cluster", "1x8", "--policy", "sjf", "--nice"]
+    assert main(args) == 0
+    out, said = capsys.readouterr()
     assert out.splitlines() == [
         "scontrol update JobId=short Nice=0",
         "scontrol update JobId=wide Nice=1",
     ]
+    assert "jobs.csv has no priorities of Slurm: they are taken as equal" in said
 
 
 def test_priorities_minus_nice_values_fall_in_the_order() -> None:
@@ -310,11 +314,13 @@ def test_a_queue_of_slurm_keeps_its_places(tmp_path: Path, capsys: pytest.Captur
     assert action["job_id"] == "2"
     assert action["places"] == [{"node": "gpu01", "gpus": [0, 1, 2, 4]}]
     assert main([*args, "--nice"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    out, said = capsys.readouterr()
+    assert out.splitlines() == [
         "scontrol update JobId=2 Nice=0",
         "scontrol update JobId=3 Nice=1",
         "scontrol update JobId=4 Nice=2",
     ]
+    assert said == ""
 
 
 def test_a_job_on_a_draining_node_holds_nothing_that_others_could_have(
