@@ -85,8 +85,20 @@ def document(found: Decision, policy: str, snapshot_: Snapshot) -> dict[str, Any
         "running": int(len(now.table) - len(now.queued)),
         "queued": len(now.queued),
         "actions": actions,
-        "notes": list(now.notes),
+        "notes": [*now.notes, *_why_nothing(found)],
     }
+
+
+def _why_nothing(found: Decision) -> list[str]:
+    """Return a note on the free GPUs where jobs queue and the policy does nothing."""
+    if found.actions or not len(found.now.queued):
+        return []
+    machines, held = found.now.cluster, [gpu for place in found.now.places for gpu in place or ()]
+    node_of = np.repeat(np.arange(machines.num_nodes), machines.node_gpus)
+    free = np.array(machines.node_gpus) - np.bincount(node_of[held], minlength=machines.num_nodes)
+    return [
+        f"no action: {free.sum():,} of {machines.num_gpus:,} GPUs are free, at most {free.max():,} of them on one node"
+    ]
 
 
 def _described(action: Action, ids: np.ndarray, now: Present) -> dict[str, Any]:

@@ -45,14 +45,17 @@ def test_easy_starts_what_does_not_delay_the_head(tmp_path: Path, capsys: pytest
     assert found["schema"] == SCHEMA
     assert (found["time_s"], found["running"], found["queued"]) == (100, 1, 2)
     (action,) = found["actions"]
+    assert not any(note.startswith("no action") for note in found["notes"])
     assert action == {
         "order": 1, "action": "start", "job_id": "short", "gpus": 2, "places": [{"node": 0, "gpus": [4, 5]}],
     }  # fmt: skip
 
 
 def test_strict_fifo_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(decided(tmp_path, capsys, "--cluster", "1x8", "--policy", "fifo_strict"))
+    """Job `wide` needs both nodes, and `runs` has four GPUs of one of them."""
+    found = json.loads(decided(tmp_path, capsys, "--cluster", "2x5", "--policy", "fifo_strict"))
     assert found["actions"] == []
+    assert found["notes"][-1] == "no action: 6 of 10 GPUs are free, at most 5 of them on one node"
 
 
 def test_srtf_names_its_victim(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
