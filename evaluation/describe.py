@@ -110,7 +110,7 @@ def description(jobs: pd.DataFrame, name: str) -> list[str]:
     if on_gpus.empty:
         return lines
     lines += ["", *_load(on_gpus), "", *_widths(on_gpus), "", *_times(on_gpus)]
-    for column, word in (("tenant", "Tenant"), ("user", "User")):
+    for column, word in (("tenant", "Tenant"), ("vc", "Tenant"), ("user", "User")):
         if column in on_gpus:
             return [*lines, "", *_owners(on_gpus, column, word)]
     return lines

@@ -55,6 +55,16 @@ def test_the_description_has_widths_waits_and_tenants(tmp_path: Path) -> None:
     assert "10.0 1 2.0 2 ##########" in lines
 
 
+def test_the_virtual_cluster_is_the_tenant_of_a_log_without_another(tmp_path: Path) -> None:
+    """As with quotas; a log with neither has users."""
+    text = LOG.replace("tenant\n", "vc,user\n").replace("red\n", "red,ann\n").replace("blue\n", "blue,ann\n")
+    lines = [" ".join(line.split()) for line in described(tmp_path, text)]
+    assert "Tenant jobs GPU time mean wait, min" in lines
+    assert "red 2 60.0 % 0.0" in lines
+    lines = [" ".join(line.split()) for line in described(tmp_path, text.replace("vc", "qos"))]
+    assert "ann 3 100.0 % 6.7" in lines
+
+
 def test_a_column_has_one_unit_by_its_size() -> None:
     """The lower median of the durations above 0 chooses it, or a given duration."""
     assert describe.column([0.0, 30.0, 7200.0, 10_800.0]) == ("h", ["0.0", "0.0", "2.0", "3.0"])
