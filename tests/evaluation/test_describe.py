@@ -47,12 +47,20 @@ def test_the_description_has_widths_waits_and_tenants(tmp_path: Path) -> None:
     assert "Load (GPUs held, from logged starts): 6 at most" in lines
     assert "GPUs jobs share GPU time mean wait, min" in lines
     assert "3-4 1 33.3 % 40.0 % 20.0" in lines  # 4 x 1,800 of 18,000 GPU-seconds; 1,200 s of wait
-    assert "mean, min p10, min p50, min p90, min p99, min" in lines
-    assert "run time 50.0 36.0 60.0 60.0 60.0" in lines
-    assert "wait 6.7 0.0 0.0 16.0 19.6" in lines
+    assert "mean p10 p50 p90 p99" in lines
+    assert "run time, min 50.0 36.0 60.0 60.0 60.0" in lines
+    assert "wait, min 6.7 0.0 0.0 16.0 19.6" in lines
     assert "red 2 60.0 % 0.0" in lines
     assert "from, min jobs mean peak" in lines
     assert "10.0 1 2.0 2 ##########" in lines
+
+
+def test_a_row_of_times_has_one_unit(tmp_path: Path) -> None:
+    """Run times of hours and waits of seconds."""
+    rows = [f"{job},0,1,{hours * 3600},{hours},u" for job, hours in (("a", 1), ("b", 5), ("c", 9))]
+    lines = described(tmp_path, "\n".join([LOG.splitlines()[0], *rows, ""]))
+    assert "run time, h 5.0 1.8 5.0 8.2 8.9" in [" ".join(line.split()) for line in lines]
+    assert "wait, s 5 2 5 8 9" in [" ".join(line.split()) for line in lines]
 
 
 def test_the_virtual_cluster_is_the_tenant_of_a_log_without_another(tmp_path: Path) -> None:
