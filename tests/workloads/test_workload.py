@@ -166,7 +166,7 @@ def test_nothing_to_keep_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_memory_only_gpus_count(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"(?s)^1 job can never run.*job j1 [^\n]*$"):
+    with pytest.raises(ValueError, match=r"(?s)^1 job can never run.*job j1: [^\n]*$"):
         made(tmp_path, with_giants(), physics="preemption")
 
 
