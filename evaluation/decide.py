@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import command
-from gpu_cluster_gym.evaluation.describe import add_format
+from gpu_cluster_gym.evaluation.describe import FIRST_DATE_S, add_format
 from gpu_cluster_gym.evaluation.runner import is_oracle
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.episode import Episode, ask_at_this_instant, asking, run, set_up
@@ -30,6 +30,9 @@ from gpu_cluster_gym.simulator.policy import (
 from gpu_cluster_gym.traces import Snapshot, columns_given, finished, snapshot
 from gpu_cluster_gym.traces import asking as asking_policies
 from gpu_cluster_gym.workloads import Present, Scenario, present, refuse_ineffective
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA = "gpu-cluster-gym/decision/1"
 """Name and version of the document's schema; `docs/your_own_log.md` describes it."""
@@ -85,8 +88,20 @@ def document(found: Decision, policy: str, snapshot_: Snapshot) -> dict[str, Any
         "running": int(len(now.table) - len(now.queued)),
         "queued": len(now.queued),
         "actions": actions,
-        "notes": list(now.notes),
+        "notes": [*now.notes, *_why_nothing(found)],
     }
+
+
+def _why_nothing(found: Decision) -> list[str]:
+    """Return a note on the free GPUs where jobs queue and the policy does nothing."""
+    if found.actions or not len(found.now.queued):
+        return []
+    machines, held = found.now.cluster, [gpu for place in found.now.places for gpu in place or ()]
+    node_of = np.repeat(np.arange(machines.num_nodes), machines.node_gpus)
+    free = np.array(machines.node_gpus) - np.bincount(node_of[held], minlength=machines.num_nodes)
+    return [
+        f"no action: {free.sum():,} of {machines.num_gpus:,} GPUs are free, at most {free.max():,} of them on one node"
+    ]
 
 
 def _described(action: Action, ids: np.ndarray, now: Present) -> dict[str, Any]:
@@ -169,6 +184,11 @@ def work(args: Sequence[str]) -> None:
         return
     order = planned_order(now, policy())
     ids = now.table["job_id"].to_numpy(str)[order].tolist()
+    if not found.priority:
+        command.log(
+            f"{chosen.file} has no priorities of Slurm: they are taken as equal, and otherwise the order does not hold "
+            "(pass the output of squeue --json)"
+        )
     for name, nice in zip(ids, nice_values(ids, found.priority), strict=True):
         sys.stdout.write(f"scontrol update JobId={name} Nice={nice}\n")
 
@@ -231,9 +251,25 @@ def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Po
     found = snapshot(chosen.file, chosen.trace, columns=columns, time_zone=chosen.time_zone, at=chosen.at)
     if chosen.history:
         history, notes = finished(chosen.history, time_zone=chosen.time_zone)
-        notes = [f"run times from {Path(chosen.history).name}", *notes]
+        history, later = _ended_by(history, found.now_s + found.zero_s)
+        notes = [f"run times from {Path(chosen.history).name}", *notes, *later]
         found = replace(found, history=history, notes=(*found.notes, *notes))
     of_jobs = {name: getattr(chosen, name) for name in ("cluster", "placement", "constraints", "partitions")}
     scenario = changed(Scenario(physics="estimates"), of_jobs)
     refuse_ineffective(scenario, of_jobs)
     return found, present(found, scenario), partial(baselines.make, policy)
+
+
+def _ended_by(history: "pd.DataFrame", time_s: float) -> tuple["pd.DataFrame", list[str]]:
+    """Return the jobs of a history that ended by a time, s since 1970, and a note on the others; all without dates."""
+    begin_s = history["logged_start_s" if "logged_start_s" in history else "submit_s"]
+    end_s = (begin_s + history["duration_s"]).to_numpy(float) + history.attrs.get("zero_s", 0.0)
+    later = end_s > time_s
+    if min(time_s, end_s.min()) < FIRST_DATE_S or not later.any():
+        return history, []
+    if later.all():
+        raise ValueError(
+            "--history: all its jobs ended after the snapshot: pass a log of jobs that ended before it"
+        )
+    note = f"jobs of the history that ended after the snapshot left out: {later.sum():,}"
+    return history[~later].reset_index(drop=True), [note]

@@ -110,7 +110,7 @@ def description(jobs: pd.DataFrame, name: str) -> list[str]:
     if on_gpus.empty:
         return lines
     lines += ["", *_load(on_gpus), "", *_widths(on_gpus), "", *_times(on_gpus)]
-    for column, word in (("tenant", "Tenant"), ("user", "User")):
+    for column, word in (("tenant", "Tenant"), ("vc", "Tenant"), ("user", "User")):
         if column in on_gpus:
             return [*lines, "", *_owners(on_gpus, column, word)]
     return lines
@@ -230,11 +230,10 @@ def _times(jobs: pd.DataFrame) -> list[str]:
         if seconds is not None
     }
     names = ["mean", *(f"p{100 * each:.0f}" for each in QUANTILES)]
-    columns = [column(cells) for cells in zip(*known.values(), strict=True)]
-    heading = "".join(f"{f'{name}, {unit}':>12}" for name, (unit, _) in zip(names, columns, strict=True))
-    lines = [f"{'':12}{heading}"]
-    for place, name in enumerate(known):
-        lines.append(f"{name:>12}" + "".join(f"{cells[place]:>12}" for _, cells in columns))
+    lines = [f"{'':14}" + "".join(f"{name:>12}" for name in names)]
+    for name, seconds in known.items():
+        unit, cells = column(seconds)
+        lines.append(f"{f'{name}, {unit}':>14}" + "".join(f"{cell:>12}" for cell in cells))
     if rows["wait"] is None:
         lines.append("The log has no starts, so waits are unknown.")
     return lines

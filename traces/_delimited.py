@@ -118,6 +118,13 @@ def records(file: File) -> Iterator[tuple[int, list[str]]]:
     yield from rows
 
 
+def cell(file: File, line: int, heading: str, delimiter: str) -> str:
+    """Return the text of a column in the record that starts on a line of a delimited file."""
+    rows = _strict_rows(open_text(file), file, delimiter)
+    at = next(rows)[1].index(heading)
+    return next(record[at] for number, record in rows if number == line)
+
+
 def require(headings: Sequence[str], wanted: Sequence[str], file: File, what: str) -> None:
     """Raise TraceError for the first column that a format requires and a file lacks."""
     for name in wanted:

@@ -195,13 +195,13 @@ class Log:
         if (wrong := seconds < before).any():
             self.refuse(wrong, column, _shown(seconds), f"a time not before the {what} ({EARLY})")
 
-    def leave_out_unstarted(self, start: str, end: str, ended: Mask) -> None:
+    def leave_out_unstarted(self, start: str, end: str, ended: Mask, why: str = ZERO) -> None:
         """Leave out jobs without a start, and those without an end, and count them.
 
-        ended: jobs that have ended, with or without a start.
+        ended: jobs that have ended, with or without a start. why: the note on jobs without a start.
         """
         unstarted = ~self[start].known
-        self.leave_out(unstarted & ended if self.unfinished else unstarted, ZERO)
+        self.leave_out(unstarted & ended if self.unfinished else unstarted, why)
         self.leave_out_unfinished(~self[end].known, UNFINISHED)
 
     def set_run_times(self, logged_s: Floats) -> None:

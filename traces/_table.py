@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _LONG_S = 7 * 86_400.0
 """Median run time from which times are probably not in seconds."""
+_OVER, _SHARE_OVER = 2.0, 0.1
+"""Run time / time limit of more than this share of the jobs, from which limits are probably not in seconds."""
 
 
 class TraceError(ValueError):
@@ -94,6 +96,13 @@ def check(
     if (median_s := float(np.median(columns["duration_s"]))) > _LONG_S:
         days = f"half of the jobs run for {median_s / 86_400:,.0f} days or more"
         checked.attrs["notes"].append(f"{days}: if duration_s is in milliseconds, divide it by 1,000")
+    if "time_limit_s" in columns:
+        limit_s = np.where(columns["time_limit_s"] > 0, columns["time_limit_s"], np.inf)
+        over = columns["duration_s"] > _OVER * limit_s
+        if over.mean() > _SHARE_OVER:
+            what = f"jobs that ran more than {_OVER:g} times as long as their time limit"
+            remedy = "time_limit_s is in seconds (if the log has minutes, multiply them by 60)"
+            checked.attrs["notes"].append(f"{what}: {over.sum():,} of {len(over):,}; {remedy}")
     return checked
 
 

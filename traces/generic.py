@@ -14,7 +14,18 @@ import pandas as pd
 
 from gpu_cluster_gym.traces import _delimited
 from gpu_cluster_gym.traces._columns import COLUMNS, SHORTEST_S, Column
-from gpu_cluster_gym.traces._log import LOGGED_END, MAY_LACK, File, Floats, Head, Log, Mask, Options, Reader
+from gpu_cluster_gym.traces._log import (
+    LOGGED_END,
+    MAY_LACK,
+    UNFINISHED,
+    File,
+    Floats,
+    Head,
+    Log,
+    Mask,
+    Options,
+    Reader,
+)
 from gpu_cluster_gym.traces._table import TraceError, parse_numbers, quote, values
 from gpu_cluster_gym.traces._times import Clock, Times, is_time, spans
 
@@ -23,6 +34,7 @@ CLOCKED = ("submit_s", "logged_start_s", LOGGED_END, "deadline_s")
 """Columns that may hold ISO times."""
 SPANS = ("duration_s", "time_limit_s")
 """Columns that may hold durations like 1-02:03:04."""
+UNSTARTED = "jobs left out, no start (they never ran, or were queued when the log was taken)"
 
 
 def looks_like(head: Head) -> bool:
@@ -35,16 +47,34 @@ def looks_like(head: Head) -> bool:
 def read(file: File, options: Options) -> pd.DataFrame:
     """Read the job table, whose columns may be in any order.
 
-    Numbers and ids are unchanged; ISO times become seconds from the first submission. Unknown columns are left out
-    and named in the notes. TraceError with its line for the first malformed cell.
+    In a log with starts, a blank start is a job that has not run, a blank end or run time one that runs; both are left
+    out unless `options.unfinished`. Numbers and ids are unchanged; ISO times become seconds from the first submission.
+    Unknown columns are left out and named in the notes. TraceError with its line for the first malformed cell.
     """
     head = _delimited.head_of(file)
     delimiter = _delimited.delimiter_of(head)
-    clock, kinds = Clock(options.time_zone), dict[str, str]()
     packed = _delimited.parquet(file) if head.text == "PAR1" else None
     headings = _delimited.header_of(file, delimiter) if packed is None else [*packed]
     own = _own_names(headings, options, file)
-    may_lack = {*MAY_LACK, LOGGED_END} if options.unfinished else set[str]()
+    try:
+        return _table(file, options, delimiter, packed, headings, own)
+    except TraceError as error:
+        raise _as_written(error, own, delimiter if packed is None else None) from None
+
+
+def _table(
+    file: File,
+    options: Options,
+    delimiter: str,
+    packed: dict[str, npt.NDArray[Any]] | None,
+    headings: Sequence[str],
+    own: Mapping[str, str],
+) -> pd.DataFrame:
+    """Return the job table. packed: columns of a Parquet file. own: column of the job table, by heading."""
+    clock, kinds = Clock(options.time_zone), dict[str, str]()
+    may_lack = (
+        {*MAY_LACK, LOGGED_END} if options.unfinished or "logged_start_s" in own.values() else set[str]()
+    )
     converters = {
         heading: _Cells(name, clock, kinds, may_be_blank=name in may_lack) for heading, name in own.items()
     }
@@ -80,6 +110,18 @@ def read(file: File, options: Options) -> pd.DataFrame:
     if ignored := [heading for heading in headings if heading not in own]:
         log.notes.append(f"columns ignored, unknown to the job table: {', '.join(map(repr, ignored))}")
     return log.table(clock, absolute=not iso)
+
+
+def _as_written(error: TraceError, own: Mapping[str, str], delimiter: str | None) -> TraceError:
+    """Return an error with the file's own heading and cell; delimiter: None for Parquet, which has no lines."""
+    heading = next((each for each in own if error.column in (each, own[each])), None)
+    if heading is None:
+        return error
+    name, found = own[heading], error.found
+    if delimiter and error.line is not None and error.line > 1:
+        found = quote(_delimited.cell(error.file, error.line, heading, delimiter))
+    column = heading if heading == name else f"{heading} ({name})"
+    return TraceError(error.file, error.line, column, found, error.expected)
 
 
 reader = Reader("a table in the job table's own columns", looks_like, read)
@@ -179,16 +221,24 @@ def _gpus(column: Column, cells: npt.NDArray[Any], line: npt.NDArray[np.int64], 
 def _set_times(log: Log, times: Mapping[str, Times], heading: Mapping[str, str]) -> None:
     """Set the columns of times, and run times that follow from starts and ends; a job without any is left out."""
     submit = times["submit_s"]
-    start = times.get("logged_start_s")
     log["submit_s"] = submit.early
     if "deadline_s" in times:
         log["deadline_s"] = times["deadline_s"].after(submit.early)
-    if start is None:
+    if "logged_start_s" not in times:
         return
-    if "duration_s" in log or LOGGED_END not in times:
-        log["logged_start_s"] = start.after(submit.early)
+    if "duration_s" in log:
+        log["logged_start_s"] = times["logged_start_s"].after(submit.early)
+        if not log.unfinished:
+            log.leave_out(np.isnan(log["logged_start_s"]) & np.isnan(log["duration_s"]), UNSTARTED)
+            log.leave_out(np.isnan(log["duration_s"]), UNFINISHED)
+            blank, expected = np.full(len(log), "", object), "a start, since the job has a run time"
+            log.refuse(np.isnan(log["logged_start_s"]), heading["logged_start_s"], blank, expected)
         return
-    log.put_in_order(submit, start, times[LOGGED_END], (heading["logged_start_s"], heading[LOGGED_END]))
+    for name in ("submit_s", "logged_start_s", LOGGED_END):
+        log[name] = times[name]
+    log.leave_out_unstarted("logged_start_s", LOGGED_END, log[LOGGED_END].known, UNSTARTED)
+    names = heading["logged_start_s"], heading[LOGGED_END]
+    log.put_in_order(log["submit_s"], log["logged_start_s"], log[LOGGED_END], names)
     log["duration_s"] = log[LOGGED_END] - log["logged_start_s"]
     log.leave_out(log["duration_s"] < SHORTEST_S, "jobs left out, they end when they start")
 

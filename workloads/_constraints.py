@@ -100,6 +100,22 @@ def partitions_of(scenario: Scenario, machines: Cluster) -> list[set[str]]:
     return found
 
 
+def unnamed_partitions(table: pd.DataFrame, scenario: Scenario) -> str:
+    """Return a clause on the jobs whose partitions the scenario does not name; empty without such jobs."""
+    if "partition" not in columns_that_bind(table, scenario):
+        return ""
+    named = list(partitions_in(scenario.partitions or "") or {})
+    known = {name.casefold() for name in named}
+    counts = table["partition"].astype(str).value_counts()
+    others = {
+        cell: count for cell, count in counts.items() if (own := named_in(str(cell))) and not own & known
+    }
+    if not others:
+        return ""
+    shown = ", ".join(map(str, [*others][:5])) + ", ..." * (len(others) > 5)
+    return f"--partitions names {', '.join(named)}, but {sum(others.values()):,} jobs are in {shown}"
+
+
 def dependencies_of(table: pd.DataFrame) -> tuple[np.ndarray, list[tuple[str, str]]]:
     """Return (job, job that it waits for) by row, and (id, id that it names) where no job of the table has that id.
 

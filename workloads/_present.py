@@ -22,6 +22,7 @@ from gpu_cluster_gym.workloads._constraints import (
     dependencies_of,
     not_simulated,
     refuse_circles,
+    unnamed_partitions,
 )
 from gpu_cluster_gym.workloads._scenario import Scenario
 from gpu_cluster_gym.workloads._workload import filled, prepare
@@ -150,6 +151,7 @@ def present(snapshot: Snapshot, scenario: Scenario, *, history: pd.DataFrame | N
     now, gone = _that_fit(now, machines, now["logged_start_s"].notna())
     if gone:
         notes.append(f"jobs wider than {machines.name} ({machines.num_gpus:,} GPUs) left out: {gone:,}")
+    notes += filter(None, [unnamed_partitions(now, of_futures)])
     now, gone = _that_their_nodes_fit(now, machines, of_futures, now["logged_start_s"].notna())
     if gone:
         notes.append(f"jobs wider than the nodes that they may use left out: {gone:,}")

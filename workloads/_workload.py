@@ -31,6 +31,7 @@ from gpu_cluster_gym.workloads._constraints import (
     constraints_of,
     not_simulated,
     refuse_wrong_dependencies,
+    unnamed_partitions,
 )
 from gpu_cluster_gym.workloads._quotas import cut_at_limits, guaranteed, tenants_of, with_note_of_quotas
 from gpu_cluster_gym.workloads._scenario import (
@@ -479,7 +480,10 @@ def _without_infeasible(
     table: pd.DataFrame, infeasible: np.ndarray, scenario: Scenario, machines: Cluster
 ) -> pd.DataFrame:
     """Return the table without infeasible jobs; ValueError unless the scenario drops them and some are left."""
-    if not scenario.drop_too_large:
+    drop = scenario.drop_too_large
+    if (not drop or infeasible.all()) and (unnamed := unnamed_partitions(table, scenario)):
+        raise ValueError(f"{unnamed}: name their nodes{', or pass --drop-too-large' * (not drop)}")
+    if not drop:
         raise ValueError(_infeasible_message(table, np.flatnonzero(infeasible), scenario, machines))
     if infeasible.all():
         raise ValueError(
@@ -514,7 +518,7 @@ def _infeasible_message(table: pd.DataFrame, rows: np.ndarray, scenario: Scenari
     columns = columns_that_bind(table, scenario)
     shown = table.iloc[rows[:ROWS_SHOWN]]
     each = [
-        f"  job {job} (row {row + 1}): {_request(gpus, memory, cores, machines)}{asked_for(table.loc[row], columns)}"
+        f"  job {job}: {_request(gpus, memory, cores, machines)}{asked_for(table.loc[row], columns)}"
         for row, job, gpus, memory, cores in zip(
             rows,
             *(shown[name] for name in ("job_id", "num_gpus", "gpu_memory_gib", "cpu_cores")),

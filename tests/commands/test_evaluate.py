@@ -338,7 +338,7 @@ def test_jobs_that_can_never_run_stop_it_at_once(command: Command, tiny: Path, t
         "--policy", "fifo", "--trace-file", tiny, "--cluster", "1x1", *EXACT, "--out", tmp_path / "out"
     )
     assert (code, out) == (2, "")
-    assert "job 2.0 (row 2): 2 GPUs" in error
+    assert "job 2.0: 2 GPUs" in error
     assert "--drop-too-large" in error
 
 

@@ -45,14 +45,17 @@ def test_easy_starts_what_does_not_delay_the_head(tmp_path: Path, capsys: pytest
     assert found["schema"] == SCHEMA
     assert (found["time_s"], found["running"], found["queued"]) == (100, 1, 2)
     (action,) = found["actions"]
+    assert not any(note.startswith("no action") for note in found["notes"])
     assert action == {
         "order": 1, "action": "start", "job_id": "short", "gpus": 2, "places": [{"node": 0, "gpus": [4, 5]}],
     }  # fmt: skip
 
 
 def test_strict_fifo_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(decided(tmp_path, capsys, "--cluster", "1x8", "--policy", "fifo_strict"))
+    """Job `wide` needs both nodes, and `runs` has four GPUs of one of them."""
+    found = json.loads(decided(tmp_path, capsys, "--cluster", "2x5", "--policy", "fifo_strict"))
     assert found["actions"] == []
+    assert found["notes"][-1] == "no action: 6 of 10 GPUs are free, at most 5 of them on one node"
 
 
 def test_srtf_names_its_victim(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,6 +104,17 @@ def test_partitions_without_their_constraint_are_refused(
     flags = ["--cluster", "2x4", "--partitions", "a=0"]
     assert main(["decide", str(tmp_path / "jobs.csv"), *flags]) == 2
     assert "expected constraints partition as well" in capsys.readouterr().err
+
+
+def test_jobs_in_partitions_that_are_not_named_are_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Old is in the history."""
+    rows = QUEUE.splitlines()
+    text = "\n".join([f"{rows[0]},partition", *(f"{row},gpu" for row in rows[1:])]) + "\n"
+    flags = ["--cluster", "1x8", "--constraints", "partition", "--partitions", "big=0"]
+    found = json.loads(decided(tmp_path, capsys, *flags, text=text))
+    assert "--partitions names big, but 3 jobs are in gpu" in found["notes"]
 
 
 def test_a_policy_of_ones_own_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,11 +201,15 @@ def test_an_order_is_complete_only_without_other_queued_jobs(tmp_path: Path) -> 
 
 def test_nice_values_give_slurm_the_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Under SJF `short` comes first; without priorities in the file all are taken as equal."""
-    out = decided(tmp_path, capsys, "--cluster", "1x8", "--policy", "sjf", "--nice")
+    (tmp_path / "jobs.csv").write_text(QUEUE)
+    args = ["decide", str(tmp_path / "jobs.csv"), "--cluster", "1x8", "--policy", "sjf", "--nice"]
+    assert main(args) == 0
+    out, said = capsys.readouterr()
     assert out.splitlines() == [
         "scontrol update JobId=short Nice=0",
         "scontrol update JobId=wide Nice=1",
     ]
+    assert "jobs.csv has no priorities of Slurm: they are taken as equal" in said
 
 
 def test_priorities_minus_nice_values_fall_in_the_order() -> None:
@@ -299,11 +317,13 @@ def test_a_queue_of_slurm_keeps_its_places(tmp_path: Path, capsys: pytest.Captur
     assert action["job_id"] == "2"
     assert action["places"] == [{"node": "gpu01", "gpus": [0, 1, 2, 4]}]
     assert main([*args, "--nice"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    out, said = capsys.readouterr()
+    assert out.splitlines() == [
         "scontrol update JobId=2 Nice=0",
         "scontrol update JobId=3 Nice=1",
         "scontrol update JobId=4 Nice=2",
     ]
+    assert said == ""
 
 
 def test_a_job_on_a_draining_node_holds_nothing_that_others_could_have(

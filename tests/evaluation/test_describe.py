@@ -47,12 +47,30 @@ def test_the_description_has_widths_waits_and_tenants(tmp_path: Path) -> None:
     assert "Load (GPUs held, from logged starts): 6 at most" in lines
     assert "GPUs jobs share GPU time mean wait, min" in lines
     assert "3-4 1 33.3 % 40.0 % 20.0" in lines  # 4 x 1,800 of 18,000 GPU-seconds; 1,200 s of wait
-    assert "mean, min p10, min p50, min p90, min p99, min" in lines
-    assert "run time 50.0 36.0 60.0 60.0 60.0" in lines
-    assert "wait 6.7 0.0 0.0 16.0 19.6" in lines
+    assert "mean p10 p50 p90 p99" in lines
+    assert "run time, min 50.0 36.0 60.0 60.0 60.0" in lines
+    assert "wait, min 6.7 0.0 0.0 16.0 19.6" in lines
     assert "red 2 60.0 % 0.0" in lines
     assert "from, min jobs mean peak" in lines
     assert "10.0 1 2.0 2 ##########" in lines
+
+
+def test_a_row_of_times_has_one_unit(tmp_path: Path) -> None:
+    """Run times of hours and waits of seconds."""
+    rows = [f"{job},0,1,{hours * 3600},{hours},u" for job, hours in (("a", 1), ("b", 5), ("c", 9))]
+    lines = described(tmp_path, "\n".join([LOG.splitlines()[0], *rows, ""]))
+    assert "run time, h 5.0 1.8 5.0 8.2 8.9" in [" ".join(line.split()) for line in lines]
+    assert "wait, s 5 2 5 8 9" in [" ".join(line.split()) for line in lines]
+
+
+def test_the_virtual_cluster_is_the_tenant_of_a_log_without_another(tmp_path: Path) -> None:
+    """As with quotas; a log with neither has users."""
+    text = LOG.replace("tenant\n", "vc,user\n").replace("red\n", "red,ann\n").replace("blue\n", "blue,ann\n")
+    lines = [" ".join(line.split()) for line in described(tmp_path, text)]
+    assert "Tenant jobs GPU time mean wait, min" in lines
+    assert "red 2 60.0 % 0.0" in lines
+    lines = [" ".join(line.split()) for line in described(tmp_path, text.replace("vc", "qos"))]
+    assert "ann 3 100.0 % 6.7" in lines
 
 
 def test_a_column_has_one_unit_by_its_size() -> None:
@@ -68,6 +86,18 @@ def test_a_log_without_starts_says_so(tmp_path: Path) -> None:
     lines = described(tmp_path, "job_id,submit_s,num_gpus,duration_s\na,0,1,60\n")
     assert "The log has no starts, so waits are unknown." in lines
     assert any("submissions, since the log has no starts" in line for line in lines)
+
+
+@pytest.mark.parametrize(("limit", "count"), [("60", 1), ("3600", 0), ("01:00:00", 0)])
+def test_time_limits_in_another_unit_are_noted(limit: str, count: int, tmp_path: Path) -> None:
+    """Jobs of 30, 60 and 1 min with a limit of 60 min, in minutes, in seconds, and with a unit."""
+    rows = [f"{job},0,1,{run_s},{limit}" for job, run_s in (("a", 1800), ("b", 3600), ("c", 60))]
+    lines = described(tmp_path, "\n".join(["job_id,submit_s,num_gpus,duration_s,time_limit_s", *rows, ""]))
+    note = (
+        "Note: jobs that ran more than 2 times as long as their time limit: 2 of 3; time_limit_s is in seconds "
+        "(if the log has minutes, multiply them by 60)."
+    )
+    assert lines.count(note) == count
 
 
 def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -361,6 +361,26 @@ def test_a_half_that_would_have_to_be_far_longer_is_named(monkeypatch: pytest.Mo
         assert why.startswith(f"{said} more than 10 times as long on a logarithmic scale:")
 
 
+def test_jobs_of_the_history_that_ended_after_the_snapshot_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job ends at 2:10 and another a day later; the snapshot is of 2:30."""
+    (now := tmp_path / "now.csv").write_text(
+        "job_id,submit_s,num_gpus,duration_s,logged_start_s,time_limit_s\n"
+        "a,2024-03-01 02:00,8,,2024-03-01 02:30,2000\nb,2024-03-01 02:10,8,,,100\n"
+    )
+    tomorrow = SLURM_JOB.replace("101", "102").replace("2024-03-01", "2024-03-02")
+    (log := tmp_path / "sacct.txt").write_text(f"{SLURM_HEADER}\n{SLURM_JOB}\n{tomorrow}\n")
+    args = ["forecast", str(now), "--cluster", "1x8", "--history", str(log), "--futures", "2"]
+    assert main(args) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Run times sampled from 1 finished jobs" in out
+    assert "Note: jobs of the history that ended after the snapshot left out: 1." in out
+    log.write_text(f"{SLURM_HEADER}\n{tomorrow}\n")
+    assert main(args) == 2
+    assert "all its jobs ended after the snapshot" in capsys.readouterr().err
+
+
 def test_the_command_prints_a_row_for_each_queued_job(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -186,8 +186,11 @@ def test_commands_of_a_page_run_one_after_another(
 def write_files_of_pages(page: str, folder: Path) -> None:
     """Write the modules in the pages, those of this page last; a log, and an agent."""
     crowd(folder / "jobs.csv", count=30)
+    (folder / "export.csv").write_text("Job,Submitted,GPUs,duration_s\n1,0,1,60\n")
     sacct(folder / "sacct.txt", count=30)
     small_queue(folder)
+    queue = (folder / "squeue.json").read_text()
+    (folder / "squeue.json").write_text(queue.replace("17000", "17100"))  # to after the log, on 9 March 2024
     shutil.copytree(SHIPPED / FOR_ALL, folder / "runs" / "train-..." / "best")
     (folder / "mylab").mkdir()
     for each in sorted(PAGES, key=lambda path: path.name == page):  # this page overrides others

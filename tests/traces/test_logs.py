@@ -458,6 +458,25 @@ def test_headings_are_mapped_and_run_times_follow_from_ends(tmp_path: Path) -> N
     assert noted(table, "(0.50 GPUs requested, 1 simulated)") == 1
 
 
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        (
+            "j3,2024-03-01 10:00,2024-03-01 10:05,2024-03-01 10:04,1,a",
+            "end (logged_end_s): found '2024-03-01 10:04',",
+        ),
+        ("j3,2024-03-01 10:00,2024-03-01 10:05,2024-03-01 11:35,,a", "gpus (num_gpus): found '',"),
+        ("j3,x,2024-03-01 10:05,2024-03-01 11:35,1,a", "submit (submit_s): found 'x',"),
+        ("j2,2024-03-01 10:00,2024-03-01 10:05,2024-03-01 11:35,1,a", "job id (job_id): found 'j2',"),
+    ],
+)
+def test_an_error_has_the_files_own_heading_and_cell(tmp_path: Path, line: str, place: str) -> None:
+    text = OWN.format("2024-03-01 10:00", "2024-03-01 10:05", "2024-03-01 11:35")
+    with pytest.raises(traces.TraceError) as caught:
+        read(tmp_path, f"{text}{line}\n", columns=MAP, time_zone="Europe/Berlin")
+    assert f", line 4, column {place}" in str(caught.value)
+
+
 def test_seconds_stay_as_they_are(tmp_path: Path) -> None:
     table = read(tmp_path, OWN.format(7, 9, 20), columns=MAP)
     assert table[["submit_s", "logged_start_s", "duration_s"]].to_numpy().tolist() == [[7, 9, 11]] * 2

@@ -58,9 +58,37 @@ def test_an_earlier_time_hides_starts_ends_and_submissions(tmp_path: Path) -> No
     assert any("hidden: 2" in note for note in found.notes)
 
 
-def test_a_log_for_simulation_still_needs_run_times(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="line 3"):
-        load(file=file_of(tmp_path, TABLE), seed=0)
+WITH_ENDS = """job_id,submit_s,num_gpus,logged_end_s,logged_start_s
+a,0,2,110,10
+b,5,4,,20
+c,30,1,90,40
+d,60,8,,
+e,95,1,105,95
+"""
+
+
+@pytest.mark.parametrize("text", [TABLE, WITH_ENDS])
+def test_jobs_that_run_or_queue_are_left_out_of_a_simulation(text: str, tmp_path: Path) -> None:
+    """Job b runs, and d queues."""
+    table = load(file=file_of(tmp_path, text), seed=0)
+    assert table["job_id"].tolist() == ["a", "c", "e"]
+    assert table["duration_s"].tolist() == [100, 50, 10]
+    assert [note[:26] for note in table.attrs["notes"]] == [
+        "jobs left out, no start (t",
+        "jobs left out, unfinished ",
+    ]
+    assert all(note.endswith(": 1") for note in table.attrs["notes"])
+
+
+def test_a_job_with_an_end_and_no_start_does_not_queue(tmp_path: Path) -> None:
+    """It was cancelled."""
+    found = snapshot(file_of(tmp_path, f"{WITH_ENDS}f,96,1,97,\n"))
+    assert found.queued["job_id"].tolist() == ["d"]
+
+
+def test_a_run_time_without_a_start_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"line 7, column logged_start_s: found '', expected a start"):
+        load(file=file_of(tmp_path, f"{TABLE}f,96,1,5,\n"), seed=0)
 
 
 @pytest.mark.parametrize(

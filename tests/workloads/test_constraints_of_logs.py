@@ -120,6 +120,17 @@ def test_nodes_that_no_job_distinguishes_are_of_one_kind(tmp_path: Path) -> None
         made(tmp_path, every, cluster="18x2", constraints="partition", partitions=partitions)
 
 
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_partition_of_the_log_that_is_not_named_is_an_error(tmp_path: Path, *, dropped: bool) -> None:
+    """Job c may also run in a partition that is named. If the others are dropped, c is left."""
+    text = "job_id,submit_s,num_gpus,duration_s,partition\na,0,1,10,gpu\nb,0,1,10,gpu\n"
+    fields = {"cluster": "2x4", "constraints": "partition", "partitions": "big=0", "drop_too_large": dropped}
+    with pytest.raises(ValueError, match="--partitions names big, but 2 jobs are in gpu: name their nodes"):
+        made(tmp_path, text, **fields)
+    if dropped:
+        assert len(made(tmp_path, f"{text}c,0,1,10,gpu+big\n", **fields).table) == 1
+
+
 def test_several_dependencies_are_joined_by_plus_or_spaces(tmp_path: Path) -> None:
     """An id that has a plus itself is one id."""
     text = (
@@ -193,7 +204,7 @@ def test_a_wrong_choice_is_refused(fields: dict[str, Any], message: str) -> None
             {"constraints": "gpu_type", "placement": "pooled"},
             "placement pooled does not support jobs that",
         ),
-        (EXTRA, {"constraints": "gpu_type", "cluster": "2x4-a100"}, "job b .* only on T4"),
+        (EXTRA, {"constraints": "gpu_type", "cluster": "2x4-a100"}, "job b: .* only on T4"),
         (EXTRA, {"constraints": "gpu_type", "cluster": "2x2-a100+1x4-t4+1x1-a100"}, None),
         (EXTRA.replace(",gpu_type", ",qos"), {"constraints": "gpu_type"}, "the jobs have no column gpu_type"),
         (

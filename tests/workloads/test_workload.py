@@ -128,15 +128,15 @@ def test_too_large_jobs_are_listed(tmp_path: Path) -> None:
     assert str(error.value).splitlines() == [
         "2 jobs can never run on 2x8 (16 GPUs, the largest of 16 GiB, 48 cores on a node); "
         "--drop-too-large drops them:",
-        "  job j1 (row 2): 17 GPUs",
-        "  job j4 (row 5): 1 GPUs of 20.0 GiB",
+        "  job j1: 17 GPUs",
+        "  job j4: 1 GPUs of 20.0 GiB",
     ]
 
 
 def test_an_infeasible_job_is_listed_with_its_cores(tmp_path: Path) -> None:
     table = tiny.mixed(0)
     table.loc[4, "cpu_cores"] = 100
-    with pytest.raises(ValueError, match=r"48 cores on a node(.|\n)*job j4 \(row 5\): 100 cores, no GPU"):
+    with pytest.raises(ValueError, match=r"48 cores on a node(.|\n)*job j4: 100 cores, no GPU"):
         made(tmp_path, table, physics="all")
 
 
@@ -166,7 +166,7 @@ def test_nothing_to_keep_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_memory_only_gpus_count(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"(?s)^1 job can never run.*job j1 [^\n]*$"):
+    with pytest.raises(ValueError, match=r"(?s)^1 job can never run.*job j1: [^\n]*$"):
         made(tmp_path, with_giants(), physics="preemption")
 
 
