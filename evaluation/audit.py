@@ -103,7 +103,8 @@ class Audited:
             )
             line += f"decided otherwise (random workload {first.seed}): {first.difference}"
         if self.left_out:
-            line += f"; left out, since the policy failed there: {len(self.left_out)} workloads ({self.left_out[0]})"
+            count = f"{len(self.left_out)} workload{'s' * (len(self.left_out) > 1)}"
+            line += f"; left out, since the policy failed there: {count} ({self.left_out[0]})"
         return line
 
 

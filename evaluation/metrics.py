@@ -321,7 +321,7 @@ METRICS: Mapping[str, Metric] = {
     "oom_restarts": Metric(
         "restarts after running out of GPU memory",
         lambda w: w["oom_restarts"].sum(),
-        "OoM",
+        "out of\nmemory",
         "count",
         shown_with="shared_gpu_hours",
         best="low",

@@ -151,14 +151,18 @@ def in_order(
     waiting: Callable[[int], bool],
     **more: Any,
 ) -> Reason:
-    """Return the reason of an action on a job that is in a policy's order.
+    """Return the reason of an action on a job that is in a policy's order; ValueError for another job.
 
     order, key: jobs, best first, and their keys.
     waiting: whether a job is queued and does not start at this instant.
     more: further fields of the reason.
     """
     ranked = [Ranked(int(each), float(own)) for each, own in zip(order, key, strict=True)]
-    at = next(place for place, each in enumerate(ranked) if each.job == job)
+    at = next((place for place, each in enumerate(ranked) if each.job == job), None)
+    if at is None:
+        raise ValueError(
+            f"job {job} is not in the order, as in_order requires: for a pause return None, or a Reason with a cause"
+        )
     earlier = [each for each in ranked[:at] if waiting(each.job)]
     later: list[Ranked] = []
     for each in ranked[at + 1 :]:

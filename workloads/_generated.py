@@ -43,8 +43,8 @@ def with_estimates(table: pd.DataFrame, name: str, seed: int) -> pd.DataFrame:
     )
 
 
-def generated(table: pd.DataFrame, paper: str) -> pd.DataFrame:
-    """Return a checked copy that names the paper whose experiment its jobs are drawn for."""
+def generated(table: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return a checked copy that names the experiment or workload for which its jobs are drawn."""
     named = table.copy()
-    named.attrs["origin"] = dict.fromkeys(table.columns, f"filled: drawn for {paper}'s experiment")
-    return check(named, file=f"{paper} generator")
+    named.attrs["origin"] = dict.fromkeys(table.columns, f"filled: drawn for {what}")
+    return check(named, file=f"generator of {what}")

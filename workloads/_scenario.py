@@ -70,9 +70,10 @@ WholeLog = Literal["all"]
 
 
 def parts_of(physics: str) -> frozenset[str]:
-    """Return the parts of physics named in a text, whether or not they exist."""
-    names = SETS.get(physics, physics).split(",")
-    return frozenset(part.strip() for part in names if part or physics not in SETS)
+    """Return the parts of physics that a text names, alone or as a set of `SETS`, whether or not they exist."""
+    named = [part.strip() for part in physics.split(",")]
+    sets = {name: [part for part in parts.split(",") if part] for name, parts in SETS.items()}
+    return frozenset(part for name in named for part in sets.get(name, [name]))
 
 
 def parts_held(columns: Collection[str]) -> frozenset[str]:
@@ -84,7 +85,7 @@ def parts_expected(physics: str) -> str | None:
     """Return the known parts, for an error about a text that names others; None for a valid text."""
     wrong = sorted(parts_of(physics) - {*PARTS, MEASURED})
     hints = "".join(did_you_mean(part, (*SETS, MEASURED, *PARTS)) for part in wrong)
-    known = f"{', '.join(SETS)}, or a comma-separated list of {MEASURED}, {', '.join(PARTS)}"
+    known = f"{', '.join(SETS)}, or a comma-separated list of these and {MEASURED}, {', '.join(PARTS)}"
     return f"{known}{hints}" if wrong else None
 
 

@@ -73,7 +73,7 @@ def small_cluster(name: str, seed: int, jobs: int, *, gpus: int, load: float, wh
     alone["submit_s"] = when(stream(seed, f"{name} cpu arrivals").random(on_cpu), span_s)
     both = pd.concat([trained, alone]).sort_values("submit_s", kind="stable", ignore_index=True)
     both["submit_s"] -= both["submit_s"].iloc[0]
-    return generated(with_estimates(both, name, seed), f"the {name}")
+    return generated(with_estimates(both, name, seed), f"the workload {name}")
 
 
 def _runs(name: str, seed: int, number: int) -> tuple[Ints, pd.DataFrame]:

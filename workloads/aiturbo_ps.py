@@ -89,7 +89,7 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
             "cpu_slowdown": [CPU_SLOWDOWN[name] for name in model],
         }
     )
-    return generated(with_estimates(table, "aiturbo", seed), "AITurbo")
+    return generated(with_estimates(table, "aiturbo", seed), "AITurbo's experiment")
 
 
 def _gap_s() -> float:

@@ -62,7 +62,7 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
     num_jobs(file, jobs, default=0)  # refuses a file and invalid numbers; a day has no fixed number
     both = pd.concat([_gpu_jobs(seed), _cpu_jobs(seed)]).sort_values("submit_s", ignore_index=True)
     users = stream(seed, "coda users").integers(USERS, size=len(both))
-    table = generated(both.assign(user=[f"user-{number:02}" for number in users]), "CODA")
+    table = generated(both.assign(user=[f"user-{number:02}" for number in users]), "CODA's experiment")
     return first(with_heavy(table, HEAVY_SHARE, seed), jobs)
 
 

@@ -54,7 +54,7 @@ def trace(file: str | PathLike[str] | None = None, *, seed: int, jobs: int | Non
             "load_s": (1 - PAUSE_SHARE) * overhead,
         }
     )
-    return generated(table, "Xion")
+    return generated(table, "Xion's experiment")
 
 
 def with_overhead(table: pd.DataFrame, median_s: float) -> pd.DataFrame:

@@ -106,7 +106,7 @@ def jobs_table(columns: Mapping[str, Any]) -> pd.DataFrame:
         input_core_s=0.0,
         sync_gb=0.0,
     )
-    return generated(table, "Xonar")
+    return generated(table, "Xonar's experiment")
 
 
 def duties(level: Floats) -> Floats:

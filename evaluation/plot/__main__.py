@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from gpu_cluster_gym.evaluation import run_folder
 from gpu_cluster_gym.evaluation.plot import figures, paper_tables, run_tables
 from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, save, style
 
@@ -51,12 +52,17 @@ def parser() -> argparse.ArgumentParser:
         help="run folder; for runs of train_agent.py only --width, --kind and --out apply",
     )
     found.add_argument(
-        "--policy", nargs="+", default=(), help="policies to draw, in this order; default: all"
+        "--policy",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="policies to draw, in this order; default: all",
     )
     found.add_argument(
         "--name",
         nargs="+",
-        default=(),
+        action="extend",
+        default=[],
         type=named,
         metavar="POLICY=NAME",
         help="names of policies in figures and tables, as in mylab.mine:policy=Ours",
@@ -134,6 +140,8 @@ def draw_sweep(folders: Sequence[Path], chosen: argparse.Namespace) -> None:
 def draw(folder: Path, chosen: argparse.Namespace, place: Path) -> None:
     """Draw the pictures of one run in `place`, and print the files; ValueError for a missing window or record."""
     run = run_of(folder, chosen)
+    if why := run_folder.unfinished(folder):
+        print(f"Note: {why}; policies without results are left out.")
     if chosen.window is not None and chosen.window not in run.windows:
         raise ValueError(
             f"{folder} has no window {chosen.window}: expected one of {', '.join(map(str, run.windows))}"

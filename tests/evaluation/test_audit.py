@@ -1,5 +1,6 @@
 """The audit accuses no honest policy, and finds planted leaks of each kind."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -143,7 +144,7 @@ def test_a_policy_that_fails_does_not_stop_the_audit() -> None:
     assert str(never).startswith("fails: no pair could be tried: KeyError: 'always' (test_audit.py, line ")
     assert (some.pairs, some.leaks, fifo.pairs, fifo.left_out) == (12, [], 12, [])
     assert len(some.left_out) > 0
-    assert f"failed there: {len(some.left_out)} workloads (KeyError: 'eight'" in str(some)
+    assert re.search(rf"failed there: {len(some.left_out)} workloads? \(KeyError: 'eight'", str(some))
 
 
 def test_a_leak_names_two_different_decisions() -> None:

@@ -230,43 +230,29 @@ def test_a_title_about_a_log_is_of_a_policy_with_a_verdict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "reference", "pair"),
+    ("named", "reference", "verdict", "pair"),
     [
-        (["runs/ppo", "srtf"], "agent", ["agent", "srtf"]),
-        (["runs/ppo"], "fifo", ["agent", "srtf"]),
-        (["all"], "fifo", ["fifo", "srtf"]),
+        (["runs/ppo", "srtf"], "agent", [], ["agent", "srtf"]),
+        (["runs/ppo"], "fifo", [], ["agent", "srtf"]),
+        (["all"], "fifo", [], ["fifo", "srtf"]),
+        (["runs/ppo", "srtf", "sjf"], "agent", ["sjf would have cut the mean wait by 9 %"], ["agent", "sjf"]),
     ],
 )
-def test_the_replay_opens_on_the_policy_named_first_and_the_best_other(
-    named: list[str], reference: str, pair: list[str]
+def test_the_replay_opens_on_the_policy_named_first_and_that_of_the_verdict_or_the_best_other(
+    named: list[str], reference: str, verdict: list[str], pair: list[str]
 ) -> None:
     """An agent's folder is named by its path; floors and oracles are no rivals, and the title is about the agent."""
-    ratios = {"agent": 0.9, "fifo": 1.0, "srtf": 0.8, "srtf_oracle": 0.7, "first_legal": 0.6}
+    ratios = {"agent": 0.9, "fifo": 1.0, "srtf": 0.8, "sjf": 0.85, "srtf_oracle": 0.7, "first_legal": 0.6}
     rows = {
         name: {"ratio": ratio, "low": ratio, "high": ratio, "wins": 0, "windows": 1}
         for name, ratio in ratios.items()
     }
     summary = {"reference": reference, "mean_jct_ratio": rows}
     jobs = dict.fromkeys(ratios, pd.DataFrame({"window": [0]}))
-    made = Run(Path(), {"policy": named}, summary, {}, jobs, jobs, {})
+    made = Run(Path(), {"policy": named}, summary, {"verdict": verdict}, jobs, jobs, {})
     assert html_report.pair(made) == pair
     if len(named) == 1 and named != ["all"]:
         assert html_report.finding(made).title == "agent: mean JCT 10 % below fifo"
-
-
-def test_the_replay_opens_on_the_policy_of_a_verdict() -> None:
-    """The best policy paused jobs at no cost, so that the title is about the other one."""
-    ratios = {"fifo": 1.0, "srtf": 0.6, "sjf": 0.7}
-    rows = {
-        name: {"ratio": ratio, "low": ratio, "high": ratio, "wins": 0, "windows": 1}
-        for name, ratio in ratios.items()
-    }
-    jobs = dict.fromkeys(ratios, pd.DataFrame({"window": [0]}))
-    verdict = {"verdict": ["sjf would have cut the mean wait by 30 % (20 to 40)."]}
-    made = Run(
-        Path(), {"policy": [*ratios]}, {"reference": "fifo", "mean_jct_ratio": rows}, verdict, jobs, jobs, {}
-    )
-    assert html_report.pair(made) == ["fifo", "sjf"]
 
 
 def test_ratios_on_the_page_are_rounded_once(run: Run, text: str) -> None:

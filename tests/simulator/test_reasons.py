@@ -14,7 +14,7 @@ from gpu_cluster_gym.baselines import xion
 from gpu_cluster_gym.simulator import search
 from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
 from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Wait
-from gpu_cluster_gym.simulator.reasons import Decisions, Ranked, Reason, gives_reasons
+from gpu_cluster_gym.simulator.reasons import Decisions, Ranked, Reason, gives_reasons, in_order
 from gpu_cluster_gym.simulator.rule_policy import RULE_PARAMETERS, Offsets, Rule, Steered
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
 from tests.cases import tiny
@@ -433,3 +433,10 @@ def test_a_policy_without_reasons_gives_none(place: Path) -> None:
     decisions = Decisions()
     run(gandiva, workload(place).episode(), decisions=decisions)
     assert decisions.rows == []
+
+
+def test_an_order_explains_no_pause() -> None:
+    with pytest.raises(
+        ValueError, match=r"job 7 is not in the order.*for a pause return None, or a Reason with a cause"
+    ):
+        in_order("The first.", ("submit_s",), 7, [2, 5], [0.0, 1.0], lambda job: True)
