@@ -287,7 +287,7 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
 
 def line_of(validated: "Validated", reference: str) -> str:
     """Return a validation as a line; its other numbers are in validation.csv."""
-    remark = "  before training" if not validated.step else "  best so far" if validated.best else ""
+    remark = "  before training" if not validated.step else "  kept" if validated.best else ""
     return f"step {validated.step:>9,}: mean JCT / {reference} {validated.own.ratio:.4f}{remark}"
 
 

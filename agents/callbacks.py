@@ -236,19 +236,24 @@ def row_of(score: Score) -> dict[str, float]:
 
 
 def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
-    """Return speed and best validation of a training run, as a sentence.
+    """Return speed and kept validation of a training run, as a sentence.
 
     times: validations, each with its time, s.
     start: name of the reference policy.
     """
     (began, first), (_, last) = times[0], times[-1]
     rate = last.step / max(times[-1][0] - began, 1e-9)
-    at, best = next((each for each in reversed(times) if each[1].best), times[0])
+    at, kept = next((each for each in reversed(times) if each[1].best), times[0])
+    lowest = min((each for _, each in times), key=lambda each: each.own.ratio)
     found = (
-        f"best validation {best.own.ratio:.3f} after {(at - began) / 60:.1f} min ({best.step:,} steps)"
-        if best.own.ratio < first.own.ratio
+        f"kept checkpoint {kept.own.ratio:.3f} after {(at - began) / 60:.1f} min ({kept.step:,} steps)"
+        if kept.own.ratio < first.own.ratio
         else "no validation better than before training"
     )
+    if lowest.own.ratio < kept.own.ratio:
+        found += (
+            f", not worse by its interval than the lowest, {lowest.own.ratio:.3f} ({lowest.step:,} steps)"
+        )
     return f"Mean JCT / {start}: {found}; {rate:,.0f} steps per second, validations included."
 
 
@@ -272,7 +277,7 @@ def passed(times: Sequence[tuple[float, Validated]]) -> str:
     never = [name for name in in_order if when[name] == math.inf]
     parts = [f"better than {', '.join(beaten)}"] if beaten else []
     parts += [f"never better than {', '.join(never)}"] if never else []
-    return f"On validation windows (time of the first such validation): {'; '.join(parts)}."
+    return f"Mean of validation windows' ratios (time of the first such validation): {'; '.join(parts)}."
 
 
 # TensorBoard: the choices of a run, charts, and schedules as images.
