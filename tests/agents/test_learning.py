@@ -82,8 +82,8 @@ def test_the_sentence_says_when_each_policy_was_passed() -> None:
         (100.0, at(200, start=0.7, fifo=0.7, las=0.9, srtf=1.0)),
     ]
     assert passed(times) == (
-        "Mean of validation windows' ratios (time of the first such validation): better than fifo (before training), las (1.5 min); "
-        "never better than srtf."
+        "Mean of validation windows' ratios (time of the first such validation): better than fifo (before training), "
+        "las (1.5 min); never better than srtf."
     )
 
 

@@ -159,7 +159,8 @@ def test_it_trains_and_prints_the_score_of_the_agent(trained: Run) -> None:
         "512",
     ]
     assert re.search(
-        r"^Mean JCT / fifo: (kept checkpoint \d\.\d{3} after \d+\.\d min \([\d,]+ steps\)(, not worse by its interval than the lowest, [^;]+)?|"
+        r"^Mean JCT / fifo: (kept checkpoint \d\.\d{3} after \d+\.\d min \([\d,]+ steps\)"
+        r"(, not worse by its interval than the lowest, [^;]+)?|"
         r"no validation better than before training); [\d,]+ steps per second, validations included\.$",
         out,
         re.MULTILINE,

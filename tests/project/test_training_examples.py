@@ -117,6 +117,25 @@ def test_an_example_is_better_than_random_actions(name: str, steps: int) -> None
     assert compare(found["agent"], found["random"], metric="mean_jct_s").high < 1.0
 
 
+@pytest.mark.parametrize("name", OF_SB3)
+def test_a_sampled_action_depends_on_the_observation_alone(
+    name: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading the model seeds Torch, too, which must not change the first action of a process."""
+    module = example(name, chosen, monkeypatch)
+    for size in {"ENVIRONMENTS", "ROLLOUT"} & set(vars(module)):
+        monkeypatch.setattr(module, size, 4)
+    module.train(STEPS)
+    env = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", scenario=chosen, **module.CHOICES)
+    seen, info = env.reset(seed=0)
+    for _ in range(12):
+        mask = info["action_mask"] > 0
+        module.model.cache_clear()
+        first = module.predict(seen, mask)
+        assert module.predict(seen, mask) == first
+        seen, _, _, _, info = env.step(int(np.flatnonzero(mask)[0]))
+
+
 def curves(folder: Path) -> list[str]:
     events = EventAccumulator(str(folder))
     events.Reload()

@@ -47,8 +47,9 @@ def model() -> MaskablePPO:
 
 def predict(observation: Any, mask: Any) -> Any:
     """Return a sampled legal action, as in training; it depends on the observation alone."""
+    agent = model()  # first, since loading seeds Torch, too
     torch.manual_seed(crc32(observation.tobytes()))
-    return model().predict(observation, action_masks=mask, deterministic=False)[0]
+    return agent.predict(observation, action_masks=mask, deterministic=False)[0]
 
 
 policy = AgentPolicy(predict, **CHOICES)

@@ -42,8 +42,9 @@ def model() -> PPO:
 
 def predict(observation: Any, mask: Any) -> Any:
     """Return a sampled action, as in training; it depends on the observation alone."""
+    agent = model()  # first, since loading seeds Torch, too
     torch.manual_seed(crc32(observation.tobytes()))
-    return model().predict(observation, deterministic=False)[0]
+    return agent.predict(observation, deterministic=False)[0]
 
 
 policy = AgentPolicy(predict, **CHOICES)
