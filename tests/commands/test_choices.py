@@ -107,7 +107,7 @@ def test_no_number_may_be_nan(kind: Any) -> None:
         {"checkpoint_every": 0},
         {"drain_every_h": 3.0},
         {"physics": "memory,gravity"},
-        {"physics": "memory,all"},
+        {"physics": "memory,everything"},
         {"physics": ""},
         {"oom_victim": "anyone"},
     ],
@@ -129,6 +129,8 @@ def test_valid_values_are_accepted() -> None:
         "memory",
         "cores",
     }
+    standard = Scenario(physics="standard").parts
+    assert Scenario(physics="standard,cpu_jobs").parts == {*standard, "cpu_jobs"} > standard
     assert Scenario(jobs=1, max_share=4, peak_at=0.999, target_load=1e-9).max_share == 4
     assert PlainTraining(target_kl=None, learning_seed=0, min_run_s=0).target_kl is None
 

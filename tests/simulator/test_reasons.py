@@ -439,4 +439,4 @@ def test_an_order_explains_no_pause() -> None:
     with pytest.raises(
         ValueError, match=r"job 7 is not in the order.*for a pause return None, or a Reason with a cause"
     ):
-        in_order("The first.", ("submit_s",), 7, [2, 5], [0.0, 1.0], lambda job: True)
+        in_order("The first.", "submit_s", 7, [2, 5], [0.0, 1.0], lambda job: True)
