@@ -24,6 +24,7 @@ from gpu_cluster_gym.evaluation.plot.style import (
     Width,
     log_time_axis,
     look,
+    marker,
     spread_out,
     time_axis,
     unit_of,
@@ -115,7 +116,9 @@ def sizes(run: Run, width: Width, window: int | None = None) -> "Figure":
         own = table[table["policy"] == policy].set_index("size").reindex(classes)
         offset = 0.6 * ((place + 0.5) / len(run.policies) - 0.5)
         heights = np.arange(len(classes)) + offset
-        axes.plot(own["mean_jct_s"], heights, "o", color=look(place)[0], markersize=3.5, label=policy)
+        axes.plot(
+            own["mean_jct_s"], heights, marker(place), color=look(place)[0], markersize=3.5, label=policy
+        )
     log_time_axis(axes)
     axes.set_yticks(range(len(classes)), [f"{size}\n({first[size]:,} jobs)" for size in classes])
     axes.set_ylim(len(classes) - 0.5, -0.5)
@@ -332,11 +335,17 @@ def _key(figure: "Figure", axes: "Axes", title: str) -> None:
     _legend(figure, axes.get_legend_handles_labels()[0], title)
 
 
+ROWS_INSIDE, ROW_INCHES = 2, 0.2
+"""Rows of a legend for which figures have room, and the height that each further row adds, inches."""
+
+
 def _legend(figure: "Figure", handles: Sequence[Any], title: str) -> None:
     """Write a title above all panels, and below it the labels of the handles in as many columns as fit."""
     inches = [0.35 + 0.062 * len(str(handle.get_label())) for handle in handles]
     width = figure.get_figwidth()
     columns = len(handles) if sum(inches) < width else max(1, int(width / max(inches)))
+    rows = -(-len(handles) // columns)
+    figure.set_figheight(figure.get_figheight() + ROW_INCHES * max(rows - ROWS_INSIDE, 0))
     figure.legend(
         handles=handles,
         title=title,

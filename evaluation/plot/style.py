@@ -50,7 +50,8 @@ INK, GREY, BLUE, SKY, RED, GREEN, ORANGE, PURPLE = (
 )
 """Colour-blind-safe colours (Okabe and Ito)."""
 PALETTE = (INK, BLUE, RED, GREEN, ORANGE, PURPLE, SKY, GREY)
-"""Colours of policies in the order of the table; after the last the colours repeat with other dashes."""
+"""Colours of policies in the order of the table; after the last the colours repeat with other dashes and markers."""
+MARKERS = "os^Dv"
 DASHES = ("-", "--", ":", "-.")
 
 Width = Literal["column", "page"]
@@ -79,6 +80,11 @@ def style(chosen: dict[Any, Any] | None = None) -> "AbstractContextManager[None]
 def look(place: int) -> tuple[str, str]:
     """Return colour and dashes of the policy in this row of the table."""
     return PALETTE[place % len(PALETTE)], DASHES[place // len(PALETTE) % len(DASHES)]
+
+
+def marker(place: int) -> str:
+    """Return the marker of the policy in this row of the table; policies of one colour have different ones."""
+    return MARKERS[place // len(PALETTE) % len(MARKERS)]
 
 
 def time_axis(axes: "Axes", span_s: float, max_ticks: int = 5, begin_s: float = 0.0) -> None:

@@ -18,7 +18,7 @@ from gpu_cluster_gym.evaluate import main, read_choices
 from gpu_cluster_gym.evaluation import record
 from gpu_cluster_gym.evaluation.plot import __main__ as plot
 from gpu_cluster_gym.evaluation.plot import figures, run_tables
-from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, style
+from gpu_cluster_gym.evaluation.plot.style import IN_PRINT, INCHES, PALETTE, look, marker, style
 from tests.cases import tiny
 from tests.conftest import ROOT
 
@@ -398,3 +398,17 @@ def test_learning_curves_name_the_heuristics_within_the_picture() -> None:
     assert places["srtf"] - places["union"] > 0.02
     assert places["fifo"] == 1
     assert axes.get_ylim()[0] < 0.6 < 0.7 < 1.0 < axes.get_ylim()[1] < 2
+
+
+def test_policies_of_one_colour_have_their_own_markers_and_a_long_legend_its_own_room() -> None:
+    count = 2 * len(PALETTE) + 3
+    assert len({(look(place)[0], marker(place)) for place in range(count)}) == count
+    heights = []
+    for policies in (2, count):
+        figure, axes = figures._figure("column", 2.0)
+        for place in range(policies):
+            axes.plot([0, 1], [place, place], label=f"policy_{place}")
+        figures._key(figure, axes, "Title")
+        figure.draw_without_rendering()
+        heights.append(axes.get_position().height * figure.get_figheight())
+    assert heights[1] > 0.7 * heights[0]
