@@ -250,7 +250,7 @@ def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
         if kept.own.ratio < first.own.ratio
         else "no validation better than before training"
     )
-    if lowest.own.ratio < kept.own.ratio:
+    if lowest.own.ratio < kept.own.ratio < first.own.ratio:
         found += (
             f", not worse by its interval than the lowest, {lowest.own.ratio:.3f} ({lowest.step:,} steps)"
         )

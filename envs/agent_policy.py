@@ -426,8 +426,9 @@ def steer_agent(
 ) -> Steered:
     """Return an agent of the action `steer` as the policy that decides at the same instants.
 
-    It observes the load only, as any scheduler must. jobs: number of jobs of its training windows, which with
-    `decisions_per_window` determines the arrivals between decisions. The others are keywords of `SteerEnv`.
+    It observes the load only, as any scheduler must. jobs: number of jobs of its training windows, or `jobs` of a
+    steady scenario, which with `decisions_per_window` determines the arrivals between decisions. The others are
+    keywords of `SteerEnv`.
     """
     decisions = validation.whole_number("decisions_per_window", decisions_per_window)
     every = arrivals_per_decision(validation.whole_number("jobs", jobs), decisions)

@@ -285,7 +285,7 @@ class Batch(ABC):
     def counted_ended(self) -> np.ndarray:
         """Return whether the jobs that count have all ended, and no more arrive: bool (N,)."""
         done, arrived = (self.states[name][: self.count] for name in ("num_done", "num_arrived"))
-        changed = self._seen_done != done
+        changed = (self._seen_done != done) | self._counted_ended  # a record may have been set back
         self._seen_done[:] = done
         self._counted_ended[changed] = False
         for e in np.flatnonzero(changed & (arrived > self._last_counted)).tolist():

@@ -76,8 +76,9 @@ class SteerBatch(UnionBatch):
         self.privileged = validation.boolean("privileged", privileged)
         decisions = validation.whole_number("decisions_per_window", decisions_per_window)
         if arrivals_per_decision is None:
-            first = windows[0].episode
-            self.every = usual_interval(len(first.jobs) - int(first.state.num_arrived), decisions)
+            load = windows[0].workload
+            steady = load.scenario.steady_load is not None
+            self.every = usual_interval(load.scenario.jobs if steady else len(load.jobs), decisions)
         else:
             self.every = validation.whole_number("arrivals_per_decision", arrivals_per_decision)
         self.action_space = Box(-1.0, 1.0, (len(weights),), np.float32)
@@ -146,7 +147,7 @@ class SteerEnv(UnionEnv):
     - `jct`: minus the integral of the number of jobs present.
 
     ## Starting State
-    As for `GPUClusterEnv`; the first decision is when the first job arrives.
+    As for `GPUClusterEnv`; the first decision is at the first instant.
 
     ## Episode End
     Terminated when all jobs are done, in a steady window at the first decision at which those that count are done.

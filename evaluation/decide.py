@@ -184,7 +184,7 @@ def work(args: Sequence[str]) -> None:
         return
     order = planned_order(now, policy())
     ids = now.table["job_id"].to_numpy(str)[order].tolist()
-    if not found.priority:
+    if ids and not found.priority:
         command.log(
             f"{chosen.file} has no priorities of Slurm: they are taken as equal, and otherwise the order does not hold "
             "(pass the output of squeue --json)"

@@ -2,8 +2,7 @@
 
 The log's own scheduler is simulated too, so that both waits have the same simplifications. It is the candidate of
 `CANDIDATES` whose starts are nearest to the logged ones, and the distance of its mean wait from the logged one is the
-simulator's own error on this log. A difference that is smaller than this error gives no verdict. The argument `seed` is
-the seed of the resampling.
+simulator's own error on this log. A difference that is smaller than this error gives no verdict.
 """
 
 from collections.abc import Mapping, Sequence

@@ -28,6 +28,10 @@ _RANGE = re.compile(r"nodes=(\d{1,6})\.\.(\d{1,6})", re.ASCII)
 _NODES = re.compile(r"\d+(x[^+]+)", re.ASCII)
 
 
+FEWER = "fewer"
+"""Attribute of a table: number of jobs that fit, but are dropped since the smallest size cannot hold them."""
+
+
 class Size(NamedTuple):
     """A cluster's size, and the mean wait on it with its 95 % interval over blocks of time, s."""
 
@@ -103,8 +107,12 @@ def on_sizes(scenario: "Scenario", nodes: Sequence[int]) -> Iterator["Workload"]
     """Yield the full trace on the scenario's cluster with each number of nodes, in ascending order.
 
     All have the same jobs: those that the smallest size drops are dropped at all. ValueError for a cluster with
-    different nodes, or on which some job cannot run.
+    different nodes, or on which some job cannot run, and for a load to which arrivals would be scaled at each size.
     """
+    if scenario.target_load:
+        raise ValueError(
+            "--what-if keeps the arrivals of the jobs, and --target-load changes them with each size: drop it"
+        )
     shape = shape_of_nodes(scenario.cluster_name)
     kept: pd.Series | None = None
     for number in nodes:
@@ -114,12 +122,12 @@ def on_sizes(scenario: "Scenario", nodes: Sequence[int]) -> Iterator["Workload"]
 
 
 def _with_jobs(work: "Workload", kept: "pd.Series") -> "Workload":
-    """Return a full trace with some of its jobs only, and the same quotas."""
+    """Return a full trace with some of its jobs only, and the same quotas; the attribute `fewer` counts the others."""
     table = work.table[work.table["job_id"].isin(kept)].reset_index(drop=True)
-    table.attrs = work.table.attrs
+    table.attrs = work.table.attrs | {FEWER: len(work.table) - len(table)}
     quotas = dict(zip(work.tenants.names, work.tenants.quotas, strict=True)) if work.tenants else None
-    plain = replace(work.scenario, target_load=None, shift=None)  # which have changed the table already
-    return prepare(table, plain, quotas=quotas)
+    plain = replace(work.scenario, shift=None)  # which has changed the table already
+    return replace(prepare(table, plain, quotas=quotas), scenario=work.scenario)
 
 
 def knee(found: Sequence[Size]) -> Size | None:
@@ -171,6 +179,8 @@ def _beside_log(name: str, work: "Workload", size: Size) -> str:
     """Return a sentence with the logged and the simulated mean wait on a size, or why they cannot be compared."""
     if why := why_none(work):
         return f"No comparison with the log: {why}."
+    if fewer := work.table.attrs.get(FEWER, 0):
+        return f"No comparison with the log: {fewer:,} of its jobs that fit on {_counted(size.nodes)} are dropped."
     logged_s = float(recorded(work)["wait_s"].mean())
     return (
         f"Mean wait on {_counted(size.nodes)}: {duration(logged_s)} in the log, {duration(size.mean_s)} under {name}. "

@@ -229,6 +229,11 @@ def _set_times(log: Log, times: Mapping[str, Times], heading: Mapping[str, str])
     if "duration_s" in log:
         log["logged_start_s"] = times["logged_start_s"].after(submit.early)
         if not log.unfinished:
+            if LOGGED_END in times:
+                start_s, run_s = log["logged_start_s"], log["duration_s"]
+                log["duration_s"] = np.where(
+                    np.isnan(run_s), times[LOGGED_END].after(start_s) - start_s, run_s
+                )
             log.leave_out(np.isnan(log["logged_start_s"]) & np.isnan(log["duration_s"]), UNSTARTED)
             log.leave_out(np.isnan(log["duration_s"]), UNFINISHED)
             blank, expected = np.full(len(log), "", object), "a start, since the job has a run time"

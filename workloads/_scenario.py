@@ -215,7 +215,7 @@ class Rules:
     """Simulated effects: standard (all but cpu_jobs, gpu_types and failures; the default for generated windows with a
     fixed number of jobs), measured (those whose inputs are all in the log, so that nothing is sampled; the default with
     --trace-file), exclusive (memory, preemption, estimates; used by philly), all, none, or a comma-separated list of
-    measured, memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types,
+    these and memory, preemption, estimates, sharing, locality, cores, bandwidth, cpu_jobs, elastic, gpu_types,
     failures, startup, links, exchange, profiles."""
     jobs: int = choice(512, least=1)
     """Number of consecutive jobs in a window that starts from an empty cluster; with --full-trace, number of jobs to

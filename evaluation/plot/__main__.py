@@ -32,8 +32,13 @@ def main(args: Sequence[str] | None = None) -> int:
             draw_sweep(scored, chosen)
             chosen.picture.remove(figures.SWEEP)
             scored = scored if chosen.picture or chosen.table else []
-        for folder in scored:
-            place = chosen.out / folder.name if chosen.out and len(scored) > 1 else chosen.out
+        names = [folder.resolve().name for folder in scored]
+        if chosen.out and len({*names}) < len(names):
+            raise ValueError(
+                "--out requires runs whose folders have different names; without it each run has its own"
+            )
+        for folder, name in zip(scored, names, strict=True):
+            place = chosen.out / name if chosen.out and len(scored) > 1 else chosen.out
             draw(folder, chosen, place or folder / PICTURES)
     except ValueError as error:
         print(f"gpu-cluster-gym plot: {error}", file=sys.stderr)

@@ -51,9 +51,10 @@ def write_policies(run: Run, place: Path) -> list[Path]:
     files = [place / name for name in ("policies.csv", "policies.tex", "pairs.csv")]
     found.to_csv(files[0], float_format="%.10g")
     files[1].write_text(latex_of_policies(found, run.reference), encoding="utf-8")
-    pairs({name: by_window[name] for name in run.policies}).to_csv(
-        files[2], index=False, float_format="%.10g"
-    )
+    if len(run.policies) < 2:
+        return files[:2]
+    found = pairs({name: by_window[name] for name in run.policies})
+    found.to_csv(files[2], index=False, float_format="%.10g")
     return files
 
 

@@ -110,8 +110,7 @@ def test_in_a_steady_window_as_elsewhere_a_steered_policy_is_the_environment_pla
     prepared = [PreparedWindow(windows(steady, "train", 1)[0])]
     load, weights = prepared[0].workload, ("price", "harm")
     batch = SteerBatch(prepared, 1, weights=weights, decisions_per_window=24)
-    arrived = int(prepared[0].episode.state.num_arrived)
-    assert batch.every == -(-(len(load.jobs) - arrived) // 24)
+    assert batch.every == -(-steady.jobs // 24)
 
     def choose(seen: np.ndarray) -> np.ndarray:
         return np.array([np.sin(9 * seen.sum()), np.cos(9 * seen.sum())])

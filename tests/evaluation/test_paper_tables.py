@@ -120,6 +120,14 @@ def test_each_of_several_runs_has_its_own_folder_in_out(folder: Path, tmp_path: 
     other = shutil.copytree(folder, tmp_path / "other")
     assert plot.main([str(folder), str(other), "--table", "policy", "--out", str(tmp_path / "out")]) == 0
     assert {each.parent.name for each in (tmp_path / "out").rglob("policies.csv")} == {folder.name, "other"}
+    twice = [str(other), str(shutil.copytree(folder, tmp_path / "more" / "other")), "--out", str(tmp_path)]
+    assert plot.main([*twice, "--table", "policy"]) == 2
+
+
+def test_one_policy_has_no_pairs(folder: Path, tmp_path: Path) -> None:
+    args = [str(folder), "--table", "policy", "--policy", "fifo_strict", "--out", str(tmp_path)]
+    assert plot.main(args) == 0
+    assert {each.name for each in tmp_path.iterdir()} == {"policies.csv", "policies.tex"}
 
 
 def test_pairs_have_ratios_both_ways() -> None:

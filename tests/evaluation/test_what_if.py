@@ -72,7 +72,10 @@ def test_jobs_too_wide_for_the_smallest_size_are_dropped_at_all(
     scenario = Scenario(trace_file=str(file), cluster="3x1", full_trace=True, drop_too_large=True, **flags)
     for work in what_if.on_sizes(scenario, [2, 3, 4]):
         assert {*work.table["num_gpus"]} == ({1} if "quotas" in flags else {1, 2})
-        assert work.table["submit_s"].iloc[-1] == 3.5 if "shift" in flags else 7
+        assert work.table["submit_s"].iloc[-1] == (3.5 if "shift" in flags else 6 if "quotas" in flags else 7)
+        assert work.scenario.shift == scenario.shift
+        if "quotas" not in flags:
+            assert work.table.attrs.get(what_if.FEWER, 0) == (3 if work.cluster.num_nodes > 2 else 0)
     assert work.tenants.quotas == ((2, 2) if "quotas" in flags else ())
     note = "Note: jobs larger than the cluster dropped: 3 (on 2 nodes, and the same jobs on more)."
     assert note in what_if.notes(scenario, [2, 3, 4])

@@ -559,3 +559,10 @@ def test_a_table_without_ids_is_numbered_where_its_headings_are_named(tmp_path: 
     )
     assert table["job_id"].tolist() == [1, 2]
     assert "jobs are numbered by their rows, since no column has their ids" in table.attrs["notes"]
+
+
+def test_a_blank_run_time_follows_from_start_and_end(tmp_path: Path) -> None:
+    """Job c has no end either: it still ran when the log was taken."""
+    rows = "a,0,1,1,9,\nb,5,1,7,12,5\nc,6,1,8,,\n"
+    table = read(tmp_path, f"job_id,submit_s,num_gpus,logged_start_s,logged_end_s,duration_s\n{rows}")
+    assert dict(zip(table["job_id"], table["duration_s"], strict=True)) == {"a": 8.0, "b": 5.0}
