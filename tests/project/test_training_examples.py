@@ -75,10 +75,13 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def example(name: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the module of an example, with few environments and steps of a few jobs."""
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is optional")
     module = import_module(f"docs.examples.train.{name}")
     monkeypatch.setattr(module, "WINDOWS", {"scenario": chosen}, raising=name != "offline")
+    for size in {"ENVIRONMENTS", "ROLLOUT"} & set(vars(module)):
+        monkeypatch.setattr(module, size, 4)
     return module
 
 
@@ -87,8 +90,6 @@ def test_an_example_learns_and_is_a_policy(
     name: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = example(name, chosen, monkeypatch)
-    for size in {"ENVIRONMENTS", "ROLLOUT"} & set(vars(module)):
-        monkeypatch.setattr(module, size, 4)
     module.train(STEPS)
     assert Path(module.FILE.format(0)).exists()
     load = full_trace(Scenario(**chosen))
@@ -123,8 +124,6 @@ def test_a_sampled_action_depends_on_the_observation_alone(
 ) -> None:
     """Loading the model seeds Torch, too, which must not change the first action of a process."""
     module = example(name, chosen, monkeypatch)
-    for size in {"ENVIRONMENTS", "ROLLOUT"} & set(vars(module)):
-        monkeypatch.setattr(module, size, 4)
     module.train(STEPS)
     env = gymnasium.make("gpu_cluster_gym:GPUCluster-v2", scenario=chosen, **module.CHOICES)
     seen, info = env.reset(seed=0)
@@ -147,8 +146,6 @@ def test_an_example_prints_logs_and_is_seeded(
     name: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = example(name, chosen, monkeypatch)
-    for size in {"ENVIRONMENTS", "ROLLOUT"} & set(vars(module)):
-        monkeypatch.setattr(module, size, 4)
     weights = []
     for seed in (0, 0, 1):
         module.train(10 * STEPS, seed)
