@@ -283,7 +283,7 @@ class Batch(ABC):
         """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
 
     def counted_ended(self) -> np.ndarray:
-        """Return whether the jobs that count have all ended, and no more arrive: bool (N,)."""
+        """Return whether the jobs that count, all but in a steady window, have ended: bool (N,)."""
         done, arrived = (self.states[name][: self.count] for name in ("num_done", "num_arrived"))
         changed = (self._seen_done != done) | self._counted_ended  # a record may have been set back
         self._seen_done[:] = done
@@ -419,7 +419,7 @@ class UnionBatch(Batch):
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Return whether each episode has terminated, and whether it has been truncated: bool (N,)."""
-        done: np.ndarray = (self.states["num_done"] == self.states["num_jobs"]) | self.counted_ended()
+        done = self.counted_ended().copy()
         long = self.states["instant"] - self.states["ticks"] >= MAX_INSTANTS_PER_JOB * self.states["num_jobs"]
         return done, ~done & (~self.more | long)
 

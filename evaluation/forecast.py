@@ -526,9 +526,8 @@ def _calibration(
         )
     by = calibrated(found)
     halves = {"lower": by.low, "upper": by.high}
-    far = [
-        half for half, by_much in halves.items() if not by_much <= MAX_FACTOR
-    ]  # or not a number: never started
+    # Not a number where a job never started.
+    far = [half for half, by_much in halves.items() if not by_much <= MAX_FACTOR]
     if far:
         return None, (
             f"at {by.times} past times {100 * by.coverage:.0f} % of {by.jobs:,} jobs were within 90 % intervals, whose "
