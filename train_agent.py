@@ -242,7 +242,7 @@ def available(scenario: Scenario, split: Split, limit: int) -> int:
 
 
 def train(run: Run, number: int, folder: Path) -> "Trained":
-    """Train the agent of one seed, with a progress bar and a line per validation; return the best checkpoint."""
+    """Train the agent of one seed, with a progress bar and a line per validation; return the kept checkpoint."""
     from gpu_cluster_gym.agents import load_policy
     from gpu_cluster_gym.agents.callbacks import pace, passed
     from gpu_cluster_gym.agents.checkpoint import about

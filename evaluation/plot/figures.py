@@ -553,7 +553,7 @@ def learning(runs: Sequence[tuple[str, Sequence[pd.DataFrame]]], width: Width = 
 
 
 def _learning_panel(axes: "Axes", agents: Sequence[pd.DataFrame]) -> None:
-    """Draw a line per agent, the best validation of all, and a named line for each heuristic that is as good."""
+    """Draw a line per agent, the lowest ratio of all, and a named line for each heuristic that is as good."""
     levels = _levels(agents)
     lowest = min(min(float(each[AGENT].min()) for each in agents), *levels.values())
     shown = sorted((level, name) for name, level in levels.items() if level < MAX_RATIO)
@@ -564,7 +564,7 @@ def _learning_panel(axes: "Axes", agents: Sequence[pd.DataFrame]) -> None:
         axes.plot(each["step"] / 1000, each[AGENT].clip(upper=2), color=BLUE, linewidth=1.1, label=label)
     best = min(agents, key=lambda each: float(each[AGENT].min()))
     row = best.iloc[int(best[AGENT].to_numpy().argmin())]
-    axes.plot(row["step"] / 1000, row[AGENT], "o", color=INK, markersize=3, label="best checkpoint")
+    axes.plot(row["step"] / 1000, row[AGENT], "o", color=INK, markersize=3, label="lowest ratio")
     axes.set_xlim(0, max(float(each["step"].max()) for each in agents) / 1000)
     margin = 0.03 * (MAX_RATIO - lowest)
     axes.set_ylim(lowest - margin, MAX_RATIO)
