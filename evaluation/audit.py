@@ -83,28 +83,34 @@ class Leak(NamedTuple):
 
 @dataclass
 class Audited:
-    """Result for a policy: pairs tried, those that differ, and why tables were left out."""
+    """Result for a policy: pairs tried, those that differ, and the seeds and errors of tables that were left out."""
 
     name: str
     pairs: int = 0
     leaks: list[Leak] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    left_out: list[tuple[int, str]] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Return a line."""
         if not self.pairs:
-            why = self.left_out[0] if self.left_out else "nothing differed"
+            why = self.left_out[0][1] if self.left_out else "nothing differed"
             return f"{self.name}: no pair could be tried: {why}"
         line = f"{self.name}: {self.pairs} pairs, {len(self.leaks)} {'leak' if len(self.leaks) == 1 else 'leaks'}"
         if self.leaks:
             first = self.leaks[0]
             line += (
                 f"; with other {', '.join(first.changed)} from {first.time_s:g} s on, the policy had already "
+                f"decided otherwise (random workload {first.seed}): {first.difference}"
             )
-            line += f"decided otherwise (random workload {first.seed}): {first.difference}"
         if self.left_out:
             count = f"{len(self.left_out)} workload{'s' * (len(self.left_out) > 1)}"
-            line += f"; left out, since the policy failed there: {count} ({self.left_out[0]})"
+            first_seed, error = self.left_out[0]
+            line += (
+                f"; left out, since the policy failed there: {count} (random workload {first_seed}: {error})"
+            )
+        if self.leaks or self.left_out:
+            seed = self.leaks[0].seed if self.leaks else self.left_out[0][0]
+            line += f"; --audit --seed {seed} begins with random workload {seed}"
         return line
 
 
@@ -200,7 +206,7 @@ def try_table(result: Audited, make: Maker, seed: int, times: int) -> None:
         return  # the jobs do not fit the cluster, or the physics excludes the placement
     first = simulated(load, make, oracle=is_oracle(result.name))
     if first.error:
-        result.left_out.append(first.error)
+        result.left_out.append((seed, first.error))
         return
     if difference := compiled_difference(load, make, first, oracle=is_oracle(result.name)):
         result.leaks.append(Leak(seed, 0.0, ("ways of running it",), difference))

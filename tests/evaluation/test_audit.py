@@ -144,7 +144,11 @@ def test_a_policy_that_fails_does_not_stop_the_audit() -> None:
     assert str(never).startswith("fails: no pair could be tried: KeyError: 'always' (test_audit.py, line ")
     assert (some.pairs, some.leaks, fifo.pairs, fifo.left_out) == (12, [], 12, [])
     assert len(some.left_out) > 0
-    assert re.search(rf"failed there: {len(some.left_out)} workloads? \(KeyError: 'eight'", str(some))
+    left_out = rf"failed there: {len(some.left_out)} workloads? \(random workload (\d+): KeyError: 'eight'"
+    named = re.search(rf"{left_out}.*; --audit --seed \1 begins with random workload \1$", str(some))
+    assert named
+    _, repeated = audit({"sometimes": lambda: sometimes}, pairs=1, seed=int(named[1]))
+    assert repeated.left_out[0] == some.left_out[0]
 
 
 def test_a_leak_names_two_different_decisions() -> None:
