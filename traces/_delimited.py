@@ -319,7 +319,8 @@ def _joined(parts: list[Any]) -> Any:
     if not parts:
         return np.zeros(0)
     if isinstance(parts[0], Times):
-        return Times(*(np.concatenate([getattr(each, name) for each in parts]) for name in ("early", "late")))
+        early, late = (np.concatenate([getattr(each, name) for each in parts]) for name in ("early", "late"))
+        return Times(early, late, parts[0].zone)
     return np.concatenate(parts)
 
 

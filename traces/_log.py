@@ -186,14 +186,14 @@ class Log:
         submit_s = submit.early
         start_s = start.after(submit_s)
         end_s = end.after(start_s)
-        self.refuse_early(start_s, submit_s, names[0], "submission")
-        self.refuse_early(end_s, start_s, names[1], "start")
+        self.refuse_early(start, submit_s, names[0], "submission")
+        self.refuse_early(end, start_s, names[1], "start")
         self["submit_s"], self["logged_start_s"], self[LOGGED_END] = submit_s, start_s, end_s
 
-    def refuse_early(self, seconds: Floats, before: Floats, column: str, what: str) -> None:
+    def refuse_early(self, times: Times, before: Floats, column: str, what: str) -> None:
         """Raise TraceError for the first time that lies before another one; NaN never does."""
-        if (wrong := seconds < before).any():
-            self.refuse(wrong, column, _shown(seconds), f"a time not before the {what} ({EARLY})")
+        if (wrong := times.after(before) < before).any():
+            self.refuse(wrong, column, times.text(), f"a time not before the {what} ({EARLY})")
 
     def leave_out_unstarted(self, start: str, end: str, ended: Mask, why: str = ZERO) -> None:
         """Leave out jobs without a start, and those without an end, and count them.
@@ -293,9 +293,3 @@ class Log:
 
 
 EARLY = "or the log's clock changed: see --time-zone"
-
-
-def _shown(seconds: Floats) -> npt.NDArray[Any]:
-    """Return times as text for a message, in UTC."""
-    whole = np.nan_to_num(seconds).astype(np.int64).astype("datetime64[s]")
-    return np.char.add(np.char.replace(whole.astype(str), "T", " "), " UTC")

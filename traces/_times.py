@@ -36,10 +36,14 @@ _DAYS_ONLY = re.compile(r"(\d{1,6})-(\d\d)(?::(\d\d))?", re.ASCII)
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds since 1970, NaN where a cell is blank: two readings of an hour that a clock showed twice, else equal."""
+    """Seconds since 1970, NaN where a cell is blank: two readings of an hour that a clock showed twice, else equal.
+
+    zone: zone of the log, in which messages show times
+    """
 
     early: Floats
     late: Floats
+    zone: str = "UTC"
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
@@ -48,11 +52,18 @@ class Times:
 
     def __getitem__(self, rows: Any) -> Times:
         """Return the times of some rows."""
-        return Times(self.early[rows], self.late[rows])
+        return Times(self.early[rows], self.late[rows], self.zone)
 
     def after(self, before: Floats) -> Floats:
         """Return the earlier reading, or the later one where the earlier would lie before `before`."""
         return np.where(self.early < before, self.late, self.early)
+
+    def text(self) -> npt.NDArray[Any]:
+        """Return the times as text for a message, to the second."""
+        import pandas as pd
+
+        times = pd.DatetimeIndex(np.floor(self.early).astype("datetime64[s]"), tz="UTC").tz_convert(self.zone)
+        return times.strftime(f"%Y-%m-%d %H:%M:%S {self.zone}").to_numpy()
 
 
 @dataclass
@@ -116,7 +127,7 @@ class Clock:
                 raise TraceError(file, int(line[at]), column, quote(cells[at]), expected)
             seconds[local], late[local] = early, later
             self.counts["twice"] += int((early != later).sum())
-        return Times(seconds, late)
+        return Times(seconds, late, self.zone or "UTC")
 
     def reader(self, blank: Collection[str] = ()) -> Callable[..., Times]:
         """Return `times` with these blank cells, as a converter of a column."""

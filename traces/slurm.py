@@ -9,6 +9,7 @@ when it is eligible.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -214,7 +215,8 @@ def _set_times(log: Log) -> None:
             later,
             "jobs that became eligible after their submission (dependencies, begin times), and arrive then",
         )
-        submit = type(submit)(np.where(later, eligible, submit.early), np.where(later, eligible, submit.late))
+        early, late = (np.where(later, eligible, each) for each in (submit.early, submit.late))
+        submit = replace(submit, early=early, late=late)
     running = among(log["state"], RUNNING)
     end = log.columns.get("End")
     elapsed = _elapsed(log)
@@ -226,11 +228,11 @@ def _set_times(log: Log) -> None:
             second, "starts in an hour that the clock showed twice, placed in the second one by the run time"
         )
         start_s = np.where(second, latest_s, start_s)
-    log.refuse_early(start_s, submit.early, "Start", "submission")
+    log.refuse_early(replace(log["Start"], early=start_s), submit.early, "Start", "submission")
     log["submit_s"], log["logged_start_s"] = submit.early, start_s
     if end is not None:
         end_s = end.after(start_s)
-        log.refuse_early(end_s, start_s, "End", "start")
+        log.refuse_early(end, start_s, "End", "start")
         between = end_s - start_s
         differ = np.isfinite(elapsed) & np.isfinite(between) & (np.abs(elapsed - between) > 1) & ~running
         log.count(differ, "run times that differ from the end minus the start, used as logged (Elapsed)")

@@ -292,6 +292,18 @@ def test_a_night_on_which_the_clock_goes_forward_is_read_in_its_zone(tmp_path: P
         slurm(tmp_path, job.replace("T03:05:00", "T02:05:00"), time_zone="Europe/Berlin")
 
 
+def test_times_in_messages_are_those_of_the_log(tmp_path: Path) -> None:
+    job = SLURM_JOB.replace("2024-03-01T01:10:00", "2024-03-01T00:10:00")
+    with pytest.raises(
+        traces.TraceError, match="found '2024-03-01 00:10:00 Europe/Berlin', expected a time not"
+    ):
+        slurm(tmp_path, job, time_zone="Europe/Berlin")
+    with pytest.raises(
+        traces.TraceError, match="found '2024-03-01 00:10:00 UTC', expected a time not before"
+    ):
+        slurm(tmp_path, job)
+
+
 def test_an_hour_that_the_clock_shows_twice_is_read_in_order(tmp_path: Path) -> None:
     """On 27 October 2024, 02:50 and then 02:10 are 20 minutes apart in Berlin, from the second 02:10."""
     job = (
