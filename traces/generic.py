@@ -91,7 +91,7 @@ def _table(
     times = {name: found[heading] for heading, name in own.items() if name in CLOCKED}
     for heading, name in own.items():
         if name == "num_gpus":
-            log.round_up_gpus(found[heading], heading)  # 0 stays 0, which only a CPU job may have
+            log.round_up_gpus(found[heading], heading)  # 0 stays 0: a CPU job
         elif name not in CLOCKED:
             log[name] = found[heading]
     iso = any(kind == "time" for kind in kinds.values())
@@ -101,6 +101,8 @@ def _table(
         raise TraceError(
             file, int(line[0]), mixed[0], "a number", "a time with its date, like the other times"
         )
+    if "kind" not in log:
+        log.mark_cpu_jobs()
     if "job_id" not in log:
         log["job_id"] = np.arange(1, len(log) + 1)
         log.notes.append("jobs are numbered by their rows, since no column has their ids")

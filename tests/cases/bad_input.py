@@ -91,7 +91,6 @@ BAD_CSV = [
     row("hexadecimal", "c,0x2d,1,60", "submit_s"),
     row("two numbers in one", "c,4 5,1,60", "submit_s"),
     row("a thousands separator in quotes", 'c,"1,000",1,60', "submit_s", "'1,000'"),
-    row("no GPUs", "c,45,0,60", "num_gpus", "a whole number of GPUs from 1"),
     row("negative GPUs", "c,45,-1,60", "num_gpus", "found '-1'"),
     row("GPUs by the million", "c,45,1000001,60", "num_gpus"),
     row("a huge integer", "c,45,99999999999999999999999,60", "num_gpus", "'99999999999999999999999'"),
@@ -102,7 +101,7 @@ BAD_CSV = [
     row("an id that cannot be printed", "c\x00c,45,1,60", "job_id", "printable"),
     row("an id twice", "b,45,1,60", "job_id", "line 3 has this one"),
     row("an unknown kind", "c,45,1,60,tpu", "kind", "gpu or cpu"),
-    row("a GPU job without GPUs", "c,45,0,60,gpu", "num_gpus")._replace(
+    row("a GPU job without GPUs", "c,45,0,60,gpu", "num_gpus", "a whole number of GPUs from 1")._replace(
         content=f"{HEADER},kind\na,0,1,60,gpu\nb,30,2,3600,gpu\nc,45,0,60,gpu\n".encode()
     ),
     row("a CPU job with GPUs", "c,45,1,60,cpu", "num_gpus")._replace(

@@ -209,6 +209,7 @@ def test_known_columns_are_read_and_unknown_ones_noted(tmp_path: Path) -> None:
 def test_cpu_jobs_have_no_gpus(tmp_path: Path) -> None:
     table = read(tmp_path, f"{HEADER},kind\na,0,0,60,cpu\nb,1,1,60,gpu\n")
     assert table["num_gpus"].tolist() == [0, 1]
+    pd.testing.assert_frame_equal(read(tmp_path, f"{HEADER}\na,0,0,60\nb,1,1,60\n"), table, check_like=True)
 
 
 def test_the_first_jobs_of_a_file_can_be_requested(tmp_path: Path) -> None:
