@@ -206,6 +206,8 @@ def _files(policy: str) -> dict[str, Path]:
         agent = run_folder.agent_folder(Path(policy))
         return {file.name: file for file in sorted(agent.iterdir()) if file.is_file()}
     own, _, attribute = policy.partition(":")
+    if own == "tuned":  # `tuned:NAME`
+        return {}
     found: dict[str, Path] = {}
     for name, module in sorted(sys.modules.items()) if attribute else ():
         file = Path(getattr(module, "__file__", None) or "")

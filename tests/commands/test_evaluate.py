@@ -17,7 +17,7 @@ from gpu_cluster_gym.agents.checkpoint import Agent
 from gpu_cluster_gym.agents.resolve import BASELINES
 from gpu_cluster_gym.envs.floors import FLOORS
 from gpu_cluster_gym.evaluate import chosen, main, read_choices
-from gpu_cluster_gym.evaluation import metrics
+from gpu_cluster_gym.evaluation import journal, metrics
 from gpu_cluster_gym.simulator.cluster import cluster
 from gpu_cluster_gym.simulator.episode import run
 from gpu_cluster_gym.simulator.results import COLUMNS
@@ -138,6 +138,7 @@ def test_several_policies_make_one_table(
     facts = json.loads((tmp_path / "out" / "provenance.json").read_text())
     digest = hashlib.sha256((tmp_path / "easy_here.py").read_bytes()).hexdigest()
     assert facts["policy_files"] == {"easy_here:policy": {"easy_here.py": digest}}
+    assert journal.digests(["tuned:xion"]) == {}
     again = read_choices(["--config", str(tmp_path / "out"), "--trust"])
     assert again.policy == ("las", "easy_here:policy", "sjf")
 
