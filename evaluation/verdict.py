@@ -19,7 +19,7 @@ from gpu_cluster_gym.evaluation.comparison import percentile_limits
 from gpu_cluster_gym.evaluation.describe import duration, gpus_held
 from gpu_cluster_gym.evaluation.table_notes import FULL_WINDOWS
 from gpu_cluster_gym.simulator import results
-from gpu_cluster_gym.traces import stream
+from gpu_cluster_gym.traces import OVER_LIMIT, stream
 from gpu_cluster_gym.workloads import TENANT_COLUMNS
 
 if TYPE_CHECKING:
@@ -267,7 +267,12 @@ def lines(
     judged = [name for name in policies if name != found.name]
     parts = workload.scenario.parts
     if judged and found.too_far:
-        hints = (_several_partitions(workload), _several_tenants(workload, found), _given_quotas(workload))
+        hints = (
+            _many_over_limit(workload),
+            _several_partitions(workload),
+            _several_tenants(workload, found),
+            _given_quotas(workload),
+        )
         about.append(" ".join([f"{too_far(', '.join(judged), found)}.", *filter(None, hints)]))
     else:
         about += [sentence(name, simulated[name], tried[found.name], found, parts) for name in judged]
@@ -328,6 +333,12 @@ def too_far(names: str, calibration: Calibration) -> str:
         f"No verdict on {names}: {calibration.too_far}, so the log's cluster or scheduler differs from the simulated "
         "one (check --cluster, and whether jobs are missing from the log)"
     )
+
+
+def _many_over_limit(workload: "Workload") -> str:
+    """Return a hint that time limits may not be in seconds; empty unless they end many jobs far too early."""
+    found = next((note for note in workload.table.attrs["notes"] if note.startswith(OVER_LIMIT)), "")
+    return f"{found[0].upper()}{found[1:]}." if found else ""
 
 
 def _several_partitions(workload: "Workload") -> str:

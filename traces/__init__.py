@@ -42,7 +42,7 @@ from gpu_cluster_gym.traces._registry import (
 )
 from gpu_cluster_gym.traces._snapshot import Snapshot, cut, finished, snapshot
 from gpu_cluster_gym.traces._streams import seed_from, stream
-from gpu_cluster_gym.traces._table import TraceError, check, first
+from gpu_cluster_gym.traces._table import OVER_LIMIT, TraceError, check, first
 from gpu_cluster_gym.traces._times import zone_expected
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ __all__ = [
     "MAX_LOSS",
     "NOTHING",
     "NO_MODEL",
+    "OVER_LIMIT",
     "STATISTICS",
     "VERSION",
     "WORKER_CORES",

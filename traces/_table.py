@@ -26,6 +26,8 @@ _LONG_S = 7 * 86_400.0
 """Median run time from which times are probably not in seconds."""
 _OVER, _SHARE_OVER = 2.0, 0.1
 """Run time / time limit of more than this share of the jobs, from which limits are probably not in seconds."""
+OVER_LIMIT = f"jobs that ran more than {_OVER:g} times as long as their time limit"
+"""Beginning of the note on them."""
 
 
 class TraceError(ValueError):
@@ -100,9 +102,8 @@ def check(
         limit_s = np.where(columns["time_limit_s"] > 0, columns["time_limit_s"], np.inf)
         over = columns["duration_s"] > _OVER * limit_s
         if over.mean() > _SHARE_OVER:
-            what = f"jobs that ran more than {_OVER:g} times as long as their time limit"
             remedy = "time_limit_s is in seconds (if the log has minutes, multiply them by 60)"
-            checked.attrs["notes"].append(f"{what}: {over.sum():,} of {len(over):,}; {remedy}")
+            checked.attrs["notes"].append(f"{OVER_LIMIT}: {over.sum():,} of {len(over):,}; {remedy}")
     return checked
 
 

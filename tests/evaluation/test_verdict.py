@@ -202,6 +202,20 @@ def test_policies_without_a_verdict_share_a_sentence_that_names_the_partitions(
     assert "The log's jobs belong to 2 partitions (a100, h100), simulated as one" in text
 
 
+def test_limits_in_minutes_are_named_as_a_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = logged(tmp_path)
+    table = pd.read_csv(file)
+    table.assign(time_limit_s=table["time_limit_s"] / 60).to_csv(file, index=False)
+    text = last_line(file, tmp_path, capsys, "--policy", "sjf")
+    assert (
+        f"Jobs that ran more than 2 times as long as their time limit: {JOBS} of {JOBS}; time_limit_s is in"
+        in text
+    )
+    assert text.index("No verdict on sjf: the simulator's own error") < text.index(
+        "Jobs that ran more than 2 times"
+    )
+
+
 def test_a_wait_of_a_minute_is_not_counted_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All jobs wait a minute but the last 50 of 250, which wait a second more."""
     table = jobs()
