@@ -19,6 +19,11 @@ GENERATED: Mapping[str, Any] = {
 }
 """Module whose `pages()` returns the text of each page by its path, index first; by name in `nav`."""
 
+HIDDEN = {"results.md": ["navigation", "toc"], "workloads.md": ["navigation"]}
+"""Side bars that pages with wide tables do without."""
+SECOND = r"\(\d\.\d+-\d\.\d+\)|\(se \d\.\d+\)|\**(?:\d\.\d+|1|=)\**"
+"""What stands below the first figure of a cell: its interval, its standard error, or the figure of the tuned policy."""
+
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Insert the generated pages into the navigation."""
@@ -48,10 +53,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Indent nested lists as Python-Markdown requires, and link to executed notebooks."""
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]
-    if page.file.src_uri == "results.md":  # its tables need the width of the window
-        page.meta["hide"] = ["navigation", "toc"]
-        below = r"(?<=[\d*]),? (\(\d\.\d+-\d\.\d+\)|\**(?:\d\.\d+|1|=)\**)(?= \|)"  # interval, or tuned
-        markdown = re.sub(below, r" <small>\1</small>", markdown)
+    if hidden := HIDDEN.get(page.file.src_uri):
+        page.meta["hide"] = hidden
+        markdown = re.sub(rf"(?<=[\d*%]),? ({SECOND})(?= \|)", r" <small>\1</small>", markdown)
     markdown = re.sub(r"(\(notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
     return re.sub(r"^  (?=- )", "    ", markdown, flags=re.MULTILINE)
 
