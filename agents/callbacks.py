@@ -236,31 +236,29 @@ def row_of(score: Score) -> dict[str, float]:
 
 
 def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
-    """Return speed and kept validation of a training run, as a sentence.
+    """Return speed and kept validation of a training run, or of its part since it was resumed, as a sentence.
 
-    times: validations, each with its time, s.
+    times: validations, each with its time, s. The first was before training, unless the run was resumed.
     start: name of the reference policy.
     """
-    (began, first), (_, last) = times[0], times[-1]
-    rate = last.step / max(times[-1][0] - began, 1e-9)
-    at, kept = next((each for each in reversed(times) if each[1].best), times[0])
-    lowest = min((each for _, each in times), key=lambda each: each.own.ratio)
-    found = (
-        f"kept checkpoint {kept.own.ratio:.3f} after {(at - began) / 60:.1f} min ({kept.step:,} steps)"
-        if kept.own.ratio < first.own.ratio
-        else "no validation better than before training"
-    )
-    if lowest.own.ratio < kept.own.ratio < first.own.ratio:
-        found += (
-            f", not worse by its interval than the lowest, {lowest.own.ratio:.3f} ({lowest.step:,} steps)"
-        )
+    (began, first), (ended, last) = times[0], times[-1]
+    rate = (last.step - first.step) / max(ended - began, 1e-9)
+    resumed = first.step > 0
+    found = f"no validation better than {'when the run was resumed' if resumed else 'before training'}"
+    for at, kept in reversed(times if resumed else times[1:]):
+        if kept.best:
+            found = f"kept checkpoint {kept.own.ratio:.3f} after {(at - began) / 60:.1f} min ({kept.step:,} steps)"
+            lowest = min((each for _, each in times), key=lambda each: each.own.ratio)
+            if lowest.own.ratio < kept.own.ratio:
+                found += f", not worse by its interval than the lowest, {lowest.own.ratio:.3f} ({lowest.step:,} steps)"
+            break
     return f"Mean JCT / {start}: {found}; {rate:,.0f} steps per second, validations included."
 
 
 def passed(times: Sequence[tuple[float, Validated]]) -> str:
     """Return when the agent was first better than each policy on the validation windows, as a sentence.
 
-    times: validations, the first of which was before training, each with its time, s.
+    times: validations, each with its time, s. The first was before training, unless the run was resumed.
     """
     began, first = times[0]
     when = {
@@ -269,8 +267,9 @@ def passed(times: Sequence[tuple[float, Validated]]) -> str:
         if name != START
     }
     in_order = sorted(when, key=lambda name: when[name])
+    early = "when the run was resumed" if first.step else "before training"
     beaten = [
-        f"{name} ({f'{when[name] / 60:.1f} min' if when[name] else 'before training'})"
+        f"{name} ({f'{when[name] / 60:.1f} min' if when[name] else early})"
         for name in in_order
         if when[name] < math.inf
     ]

@@ -13,7 +13,7 @@ from PIL import Image
 from stable_baselines3 import PPO
 
 from gpu_cluster_gym.agents import checkpoint
-from gpu_cluster_gym.agents.callbacks import Validated, passed
+from gpu_cluster_gym.agents.callbacks import Validated, pace, passed
 from gpu_cluster_gym.agents.learn import learn, learner_of
 from gpu_cluster_gym.agents.plain import PlainLearner
 from gpu_cluster_gym.agents.ppo import Played, refuse_stalled
@@ -85,6 +85,27 @@ def test_the_sentence_says_when_each_policy_was_passed() -> None:
         "Mean of validation windows' ratios (time of the first such validation): better than fifo (before training), "
         "las (1.5 min); never better than srtf."
     )
+    assert "better than fifo (when the run was resumed), las (0.5 min)" in passed(times[1:])
+
+
+def test_the_pace_of_a_resumed_run_counts_from_there() -> None:
+    def at(step: int, ratio: float, *, best: bool = False) -> Validated:
+        score = Score({}, {"start": Comparison(ratio, ratio, ratio, 0, 4)}, {})
+        return Validated(step, score, score, best)
+
+    first, worse, kept = at(0, 0.9, best=True), at(100, 0.95), at(300, 0.8, best=True)
+    whole = pace([(0.0, first), (10.0, worse), (70.0, kept)], "fifo")
+    assert whole.startswith(
+        "Mean JCT / fifo: kept checkpoint 0.800 after 1.2 min (300 steps); 4 steps per second"
+    )
+    assert "no validation better than before training; 10 steps" in pace(
+        [(0.0, first), (10.0, worse)], "fifo"
+    )
+    assert "kept checkpoint 0.800 after 1.0 min (300 steps); 3 steps" in pace(
+        [(0.0, worse), (60.0, kept)], "fifo"
+    )
+    again = [(0.0, worse), (20.0, at(200, 0.97))]
+    assert "no validation better than when the run was resumed; 5 steps" in pace(again, "fifo")
 
 
 @pytest.mark.usefixtures("undrawn")
