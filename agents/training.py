@@ -123,8 +123,8 @@ class SteerTraining(Training):
     """Weights of the rule that the agent sets; default: sixteen of the 26, or eighteen if all workloads have a
     --run-time-predictor. See `RuleParameters` in simulator/kernel/union/weights.py for their names and meaning."""
     decisions_per_window: int = choice(12, least=1)
-    """Decisions per window with a fixed number of jobs, after equal numbers of arrivals. A steady window has fewer,
-    since it ends with its counted jobs."""
+    """Decisions per window with a fixed number of jobs, after equal numbers of arrivals. A steady window has more or
+    fewer, since its number of arrivals varies and it ends with its counted jobs."""
     init_from: str = UNION
     """Initial policy: `union`; `constants`, found by a search for the workload (`--policy constants`); or the folder of
     a steering agent, whose network, `weights`, `hidden` and `decisions_per_window` are used. Rewards and scores are
