@@ -1,4 +1,4 @@
-"""Room to learn: the difference between agents that use no information and the best schedule, on each workload.
+"""Room to learn: the difference between agents that use only the action mask and the best schedule, on each workload.
 
 `python -m benchmarks.room [--workload NAME ...] [--windows 12] [--seed 0 ...] [--write]` simulates, on test windows of
 each workload: the floors `random_legal` and `first_legal`; `fifo`; the best published policy, chosen on validation
