@@ -57,12 +57,14 @@ class Evaluation:
     """Policies and windows to score."""
 
     policy: tuple[str, ...] = ()
-    """Policies: a module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the pretrained agent for the
-    workload, or the general one), plain (the pretrained agent that starts and pauses jobs), the folder of an
-    agent, module:attribute, lookahead:NAME for look-ahead based on NAME, or recorded (a log's own schedule, in a full
-    trace). Several are compared with the first (with fifo if all is named, with recorded if that is named). A single
-    one is compared with fifo, and fifo_strict, easy, sjf, srtf and las are shown too; in a full trace it stands alone.
-    Tables of windows also have two floors, weak baselines that choose a random or the first legal action."""
+    """Policies: a module of baselines/ (fifo ...), all (but those that take minutes per window), tuned (the best tuned
+    policy of the workload), tuned:NAME (NAME with settings that a search found for the workload), constants (union with
+    weights that a search found for the workload), ppo (the pretrained agent for the workload, or the general one),
+    plain (the pretrained agent that starts and pauses jobs), the folder of an agent, module:attribute, lookahead:NAME
+    for look-ahead based on NAME, or recorded (a log's own schedule, in a full trace). Several are compared with the
+    first (with fifo if all is named, with recorded if that is named). A single one is compared with fifo, and
+    fifo_strict, easy, sjf, srtf and las are shown too; in a full trace it stands alone. Tables of windows also have two
+    floors, weak baselines that choose a random or the first legal action."""
     floors: bool = True
     """Add the floors random_legal and first_legal, two weak baselines."""
     wide: bool = False
@@ -524,9 +526,7 @@ def evaluate(
     if found_on_log:
         out.print("", *found_on_log, sep="\n", markup=False, highlight=False)
     if failed:
-        again = (
-            f"after a correction start a new run; without one, continue with {going_on(evaluation, folder)}"
-        )
+        again = f"if you correct a policy, start a new run; otherwise continue with {going_on(evaluation, folder)}"
         raise ValueError(
             f"{len(failed)} of {len(makers)} policies failed and are not in the table: {why}; {again}"
         )
