@@ -491,8 +491,11 @@ def evaluate(
     if tracebacks := [failure.traceback for failure in failed.values() if failure.traceback]:
         (folder / run_folder.ERRORS).write_text("\n".join(tracebacks), encoding="utf-8")
         why += f" (tracebacks: {folder / run_folder.ERRORS})"
+    again = (
+        f"if you correct a policy, start a new run; otherwise continue with {going_on(evaluation, folder)}"
+    )
     if not summaries:
-        raise ValueError(f"every policy failed: {why}")
+        raise ValueError(f"every policy failed: {why}; {again}")
     if reference in failed:
         reference = "fifo" if "fifo" in summaries else next(iter(summaries))
     if "all" in evaluation.policy:
@@ -526,7 +529,6 @@ def evaluate(
     if found_on_log:
         out.print("", *found_on_log, sep="\n", markup=False, highlight=False)
     if failed:
-        again = f"if you correct a policy, start a new run; otherwise continue with {going_on(evaluation, folder)}"
         raise ValueError(
             f"{len(failed)} of {len(makers)} policies failed and are not in the table: {why}; {again}"
         )
