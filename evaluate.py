@@ -72,7 +72,8 @@ class Evaluation:
     protocol: tuple[str, ...] = ()
     """Trained agents to compare with a fixed set of policies and those of --policy, on held-out windows and under
     shifts: the folder of a run of train_agent.py, with all its seeds, or of an agent; or a module:attribute for each
-    seed. Windows are those of the agents' training scenario unless other flags set the scenario."""
+    seed. Windows are those of the agents' training scenario, which other flags change, unless --workload,
+    --trace or --trace-file sets another."""
     paper: str | None = None
     """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy and
     --protocol."""
