@@ -57,12 +57,14 @@ class Evaluation:
     """Policies and windows to score."""
 
     policy: tuple[str, ...] = ()
-    """Policies: a module of baselines/ (fifo ...), all, tuned, tuned:NAME, constants, ppo (the pretrained agent for the
-    workload, or the general one), plain (the pretrained agent that starts and pauses jobs), the folder of an
-    agent, module:attribute, lookahead:NAME for look-ahead based on NAME, or recorded (a log's own schedule, in a full
-    trace). Several are compared with the first (with fifo if all is named, with recorded if that is named). A single
-    one is compared with fifo, and fifo_strict, easy, sjf, srtf and las are shown too; in a full trace it stands alone.
-    Tables of windows also have two floors, weak baselines that choose a random or the first legal action."""
+    """Policies: a module of baselines/ (fifo ...), all (but those that take minutes per window), tuned (the best tuned
+    policy of the workload), tuned:NAME (NAME with settings that a search found for the workload), constants (union with
+    weights that a search found for the workload), ppo (the pretrained agent for the workload, or the general one),
+    plain (the pretrained agent that starts and pauses jobs), the folder of an agent, module:attribute, lookahead:NAME
+    for look-ahead based on NAME, or recorded (a log's own schedule, in a full trace). Several are compared with the
+    first (with fifo if all is named, with recorded if that is named). A single one is compared with fifo, and
+    fifo_strict, easy, sjf, srtf and las are shown too; in a full trace it stands alone. Tables of windows also have two
+    floors, weak baselines that choose a random or the first legal action."""
     floors: bool = True
     """Add the floors random_legal and first_legal, two weak baselines."""
     wide: bool = False
@@ -70,7 +72,8 @@ class Evaluation:
     protocol: tuple[str, ...] = ()
     """Trained agents to compare with a fixed set of policies and those of --policy, on held-out windows and under
     shifts: the folder of a run of train_agent.py, with all its seeds, or of an agent; or a module:attribute for each
-    seed. Windows are those of the agents' training scenario unless other flags set the scenario."""
+    seed. Windows are those of the agents' training scenario, which other flags change, unless --workload,
+    --trace or --trace-file sets another."""
     paper: str | None = None
     """A paper of experiments/ (xion ...), whose claims are checked on its own workload; excludes --policy and
     --protocol."""
@@ -103,8 +106,8 @@ class Evaluation:
     """Write a trace of each episode for ui.perfetto.dev; implies --record."""
     audit: bool = False
     """Instead of scoring the policies, test whether they use information about the future: on random workloads that
-    differ only from some time on, decisions before that time must be equal. Prints a line per policy; the exit code is
-    1 if a policy fails."""
+    differ only from some time on, decisions before that time must be equal. Prints a line for what policies are
+    shown, and one per policy; the exit code is 1 if a line reports leaks."""
     what_if: str | None = choice(None, expected=what_if_expected)
     """Instead of comparing the policies, print their mean waits on clusters of other sizes, as in nodes=8..24 (with
     --full-trace; at most 12 sizes, spread over the range), with intervals over days of submission, or over tenths of a
@@ -489,8 +492,11 @@ def evaluate(
     if tracebacks := [failure.traceback for failure in failed.values() if failure.traceback]:
         (folder / run_folder.ERRORS).write_text("\n".join(tracebacks), encoding="utf-8")
         why += f" (tracebacks: {folder / run_folder.ERRORS})"
+    again = (
+        f"if you correct a policy, start a new run; otherwise continue with {going_on(evaluation, folder)}"
+    )
     if not summaries:
-        raise ValueError(f"every policy failed: {why}")
+        raise ValueError(f"every policy failed: {why}; {again}")
     if reference in failed:
         reference = "fifo" if "fifo" in summaries else next(iter(summaries))
     if "all" in evaluation.policy:
@@ -524,9 +530,6 @@ def evaluate(
     if found_on_log:
         out.print("", *found_on_log, sep="\n", markup=False, highlight=False)
     if failed:
-        again = (
-            f"after a correction start a new run; without one, continue with {going_on(evaluation, folder)}"
-        )
         raise ValueError(
             f"{len(failed)} of {len(makers)} policies failed and are not in the table: {why}; {again}"
         )

@@ -64,7 +64,8 @@ class Run:
     seeds: int = choice(1, least=1)
     """Number of agents to train, with consecutive learning seeds; they are reported together."""
     test_windows: int = choice(100, least=1)
-    """Number of held-out test windows, which are not used for training or model selection."""
+    """Number of held-out test windows, which are not used for training or model selection; fewer if the trace has
+    fewer."""
     processes: int | None = choice(None, least=1)
     """CPU cores to use, at most those available; default: all. Results do not depend on their number."""
     workload: str | None = None

@@ -23,10 +23,12 @@ def check_installed(tracker: str | None = None) -> None:
     """Raise ValueError, with the command to install it, where a library of agents or the tracker is missing."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         which = ", ".join(missing)
-        raise ValueError(f'learned agents require {which}, not installed here: pip install -e ".[train]"')
+        raise ValueError(
+            f'learned agents require {which}, not installed here: run pip install -e ".[train]" in the clone'
+        )
     if tracker and getattr(find_spec(tracker), "origin", None) is None:  # a mere folder of that name has none
         raise ValueError(
-            f'--track {tracker} requires {tracker}, not installed here: pip install -e ".[{tracker}]"'
+            f'--track {tracker} requires {tracker}, not installed here: run pip install -e ".[{tracker}]" in the clone'
         )
 
 

@@ -142,7 +142,9 @@ def work(args: Sequence[str]) -> None:
     parser.add_argument("--windows", type=int, default=16, help="number of training windows; default: 16")
     chosen = parser.parse_args(list(args))
     if find_spec("minari") is None or find_spec("h5py") is None:
-        raise ValueError('data sets require minari and h5py, not installed here: pip install -e ".[minari]"')
+        raise ValueError(
+            'data sets require minari and h5py, not installed here: run pip install -e ".[minari]" in the clone'
+        )
     os.environ.setdefault("MINARI_DATASETS_PATH", os.path.abspath(FOLDER))
     for name in chosen.schedulers:
         short = agent_name(agent_folder(Path(name))) if Path(name).is_dir() else name

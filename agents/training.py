@@ -66,7 +66,7 @@ class Training(ABC):
     windows: int = choice(200, least=1)
     """Number of training windows; fewer if the trace has fewer."""
     validation_windows: int = choice(40, least=1)
-    """Number of validation windows, by which the checkpoint to keep is chosen."""
+    """Number of validation windows, by which the checkpoint to keep is chosen; fewer if the trace has fewer."""
     validate_every: int = choice(3_072, least=1)
     """Steps between two validations, each of which also writes a checkpoint."""
     learning_seed: int | None = choice(None, least=0)
@@ -198,7 +198,7 @@ class MovesTraining(Training):
     futures: int = choice(2, least=1)
     """Number of simulated futures per move."""
     tau_s: float | None = choice(3600.0, above=0)
-    """Time constant of discounting in simulated futures, s."""
+    """Time constant of discounting in simulated futures, s; None: no discounting."""
     base_logit_scale: float = choice(4.0, least=0)
     """Initial logit of the rule's own move; 0 starts from a uniform policy."""
     allowed_moves: tuple[str, ...] = choice(("start", "displace", "move"), expected=kinds_expected)
@@ -250,9 +250,9 @@ class PlainTraining(Training):
     """Time that a job must run after a start before the agent may pause it, s. With lower values, agents learn to pause
     and restart jobs endlessly."""
     when_full: Literal["wait", "claim", "displace"] = "displace"
-    """Effect of a start that does not fit. wait: it is illegal; claim: the job
-    reserves the GPUs that are expected to be released first, and starts when the last of them is; displace: the agent
-    next chooses running jobs to pause for it."""
+    """Effect of a start that does not fit. wait: it is illegal; claim: a job of several GPUs reserves those that are
+    expected to be released first, and starts when the last of them is; displace: the agent next chooses running jobs to
+    pause for it."""
     practice_cluster: str = "4x8"
     """Cluster for training, validation and test on steady windows, in place of --cluster. They also have 3, 3 and 6
     days, in place of --warm-days, --counted-days and --after-days: small windows are simulated quickly, and the agent

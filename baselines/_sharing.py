@@ -10,8 +10,8 @@ from gpu_cluster_gym.simulator.search import Joins
 if TYPE_CHECKING:
     from gpu_cluster_gym.simulator.view import View
 
-# Our choice, of the ratio of active to idle time: the largest that Xonar's authors met is 852, e^6.7.
 LARGEST_LOG = 7.0
+"""Bound on the absolute log ratio of active to idle time, our choice: Xonar's authors report at most 852, e^6.7."""
 
 
 class Profile(NamedTuple):
@@ -29,7 +29,7 @@ class Profile(NamedTuple):
 
 
 def profile(view: "View", jobs: np.ndarray) -> Profile:
-    """Return the profiles of jobs, in the shape of `jobs`; those of job 0 stand where a job is -1."""
+    """Return the profiles of jobs, in the shape of `jobs`; a job of -1 gets the profile of job 0."""
     some = view.jobs_of(np.maximum(jobs, 0).ravel())
     active, idle = (of.reshape(jobs.shape) for of in (some.profiled_active_ms, some.profiled_idle_ms))
     tiny = np.finfo(float).tiny
@@ -40,7 +40,10 @@ def profile(view: "View", jobs: np.ndarray) -> Profile:
 
 
 def in_order(view: "View", order: np.ndarray, *, knows_memory: bool = True) -> Action:
-    """Start the first job that fits, on GPUs of its own, otherwise in the group of fewest jobs; or wait."""
+    """Start the first job that fits on GPUs of its own, otherwise the first that may join a group, in the smallest one.
+
+    Wait if there is none. order: (jobs,) queued jobs. knows_memory: whether profiled memory must suffice.
+    """
     if start := view.start_first(order):
         return start
     joins = Joins(view, order, knows_memory=knows_memory)
@@ -48,7 +51,7 @@ def in_order(view: "View", order: np.ndarray, *, knows_memory: bool = True) -> A
 
 
 def by_rank(joins: Joins, preference: np.ndarray) -> np.ndarray:
-    """Return costs (pairs,) by which the first job comes first, then its smallest `preference` (0 to 99)."""
+    """Return costs (pairs,): by the job's place in the order, then by `preference`, 0 to 99, smallest first."""
     cost: np.ndarray = 100.0 * joins.job + preference
     return cost
 

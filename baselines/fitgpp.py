@@ -56,7 +56,7 @@ class FitGpp:
 
 
 def by_score(view: "View", running: np.ndarray) -> np.ndarray:
-    """Return running jobs by score, the first of which is paused."""
+    """Return running jobs in order of score, lowest first, in which they are tried."""
     jobs = view.jobs_of(running)
     cores, grace_s = jobs.cores_now / view.nodes.cores.max(), jobs.pause_s
     size = jobs.num_gpus * np.hypot(1 / view.nodes.num_gpus.max(), cores * view.cpu_limited)

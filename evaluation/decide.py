@@ -13,7 +13,7 @@ import numpy as np
 
 from gpu_cluster_gym import baselines
 from gpu_cluster_gym.evaluation import command
-from gpu_cluster_gym.evaluation.describe import FIRST_DATE_S, add_format
+from gpu_cluster_gym.evaluation.describe import FIRST_DATE_S, add_format, pairs_of
 from gpu_cluster_gym.evaluation.runner import is_oracle
 from gpu_cluster_gym.simulator.choice import changed
 from gpu_cluster_gym.simulator.episode import Episode, ask_at_this_instant, asking, run, set_up
@@ -27,7 +27,7 @@ from gpu_cluster_gym.simulator.policy import (
     Start,
     Throttle,
 )
-from gpu_cluster_gym.traces import Snapshot, columns_given, finished, snapshot
+from gpu_cluster_gym.traces import Snapshot, finished, snapshot
 from gpu_cluster_gym.traces import asking as asking_policies
 from gpu_cluster_gym.workloads import Present, Scenario, present, refuse_ineffective
 
@@ -247,7 +247,7 @@ def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Po
         raise ValueError(
             f"--policy {chosen.policy} requires true run times, which are unknown here: choose another policy"
         )
-    columns = columns_given(chosen.columns)
+    columns = pairs_of(chosen.columns)
     found = snapshot(chosen.file, chosen.trace, columns=columns, time_zone=chosen.time_zone, at=chosen.at)
     if chosen.history:
         history, notes = finished(chosen.history, time_zone=chosen.time_zone)

@@ -56,7 +56,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def work(args: Sequence[str]) -> None:
     """Print the description of a log, and draw it where that is wanted."""
     chosen = parser().parse_args(args)
-    columns_given(chosen.columns)  # an error in the flag comes before one in the file
+    pairs_of(chosen.columns)  # an error in the flag comes before one in the file
     jobs = load(chosen.trace, chosen.file, seed=0, columns=chosen.columns, time_zone=chosen.time_zone)
     out = table.console(sys.stdout)
     out.print(*description(jobs, Path(chosen.file).name), sep="\n", markup=False, highlight=False)
@@ -99,6 +99,14 @@ def add_format(found: argparse.ArgumentParser) -> None:
         "--columns", help='headings of columns with other names, as in job_id="job id",submit_s=submit'
     )
     found.add_argument("--time-zone", help="time zone of times that do not state one; default: UTC")
+
+
+def pairs_of(columns: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of --columns; ValueError for a text of another form."""
+    try:
+        return columns_given(columns)
+    except ValueError as error:
+        raise ValueError(f"--columns {columns}: {error}; see --help for its form") from None
 
 
 def description(jobs: pd.DataFrame, name: str) -> list[str]:

@@ -77,7 +77,9 @@ def on_ray(address: str) -> Iterator[None]:
     try:
         import ray
     except ImportError:
-        raise ValueError('--backend ray requires Ray, not installed here: pip install -e ".[ray]"') from None
+        raise ValueError(
+            '--backend ray requires Ray, not installed here: run pip install -e ".[ray]" in the clone'
+        ) from None
     paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     try:
         if found := _HOST_AND_PORT.fullmatch(address):  # Ray itself tries for two minutes

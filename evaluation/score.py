@@ -39,7 +39,8 @@ def main(args: Sequence[str] | None = None) -> int:
 def _score(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="gpu-cluster-gym score",
-        description="Score a policy file: print a JSON object; lower scores are better.",
+        description="Score a policy file: print a JSON object. The score is mean JCT relative to FIFO's, the mean of "
+        "the windows' ratios; lower is better.",
     )
     parser.add_argument("file", type=Path, help="Python file that defines `policy`")
     parser.add_argument("--workload", default="quick", help="workload; default: quick")

@@ -1,4 +1,4 @@
-"""Tables of owners: what each tenant's or user's jobs get, the worst-off tenant, and Jain's index."""
+"""Tables of owners: GPU-hours, waits, JCT and slowdown by tenant or user, the worst-off tenant, and Jain's index."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ MEANS = {"mean_wait_s": "wait_s", "mean_jct_s": "jct_s", "mean_slowdown": "slowd
 
 
 def by_tenant(results: Mapping[str, pd.DataFrame], workloads: Sequence["Workload"]) -> pd.DataFrame:
-    """Return a row for each policy and tenant: quota, jobs, GPU-hours held, and means over its jobs.
+    """Return a row for each policy and tenant: quota, jobs, GPU-hours held, and means over its jobs that count.
 
     results: results table of each policy. All numbers are means over the windows in which the tenant has jobs; the
     slowdown is the bounded one of `metrics`.
@@ -37,8 +37,9 @@ def by_tenant(results: Mapping[str, pd.DataFrame], workloads: Sequence["Workload
 def by_owner(results: Mapping[str, pd.DataFrame], owners: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return a row for each policy and owner: jobs, GPU-hours held, and means over its jobs.
 
-    results: results table of each policy. owners: `window`, `job_id` and the column with the owner of each job.
-    All numbers are means over the windows in which the owner has jobs; the slowdown is the bounded one of `metrics`.
+    results: results table of each policy. owners: `window`, `job_id` and the column with the owner of each job; jobs
+    without a row are left out. All numbers are means over the windows in which the owner has jobs; the slowdown is the
+    bounded one of `metrics`.
     """
     own, rows = owners[["window", "job_id", column]], []
     for policy, table in results.items():

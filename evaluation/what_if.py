@@ -106,7 +106,7 @@ def shape_of_nodes(name: str) -> str:
 def on_sizes(scenario: "Scenario", nodes: Sequence[int]) -> Iterator["Workload"]:
     """Yield the full trace on the scenario's cluster with each number of nodes, in ascending order.
 
-    All have the same jobs: those that the smallest size drops are dropped at all. ValueError for a cluster with
+    All have the same jobs: those that the smallest size drops are dropped at every size. ValueError for a cluster with
     different nodes, or on which some job cannot run, and for a load to which arrivals would be scaled at each size.
     """
     if scenario.target_load:

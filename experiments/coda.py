@@ -5,9 +5,10 @@ and CPU jobs do not queue longer. The abstract states neither whether this is in
 tested here in both readings, against a fixed 3 cores per GPU (`fixed_cores`) and the cores that users request (`fifo`).
 
 Inferred: everything else. A day of training jobs of nine models on ten nodes of eight GPUs and 40 cores, at a GPU load
-of 1.1, with CPU jobs that take a quarter of the cores, a fifth of which are heavy on memory bandwidth. Utilisation, the
-busy share, is the GPUs' computing time relative to that with plenty of cores, alone and in one place, from the first
-submission to the last; an allocated GPU that waits for input counts as idle.
+of 1.1, with CPU jobs that take a quarter of the cores; a fifth of the CPU jobs are heavy on memory bandwidth. An
+allocated GPU is busy for this share of the time: a job's iteration time with plenty of cores, alone and in one place,
+divided by its actual one; a GPU that waits for input counts as idle. Utilisation, the busy share, is busy GPU time
+divided by the number of GPUs and the time from the first submission to the last.
 
 Inferred for the core needs by configuration: each network runs alone with one core per GPU, two, and so on. Its need is
 the smallest number with which it is at most 2 % slower than with sixteen. The cost of input is fitted to Synergy's
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 HEADLINE = 0.208
 HEAVY_SHARES = (0.0, 0.2, 0.4, 0.7, 1.0)  # of CPU jobs that are heavy on memory bandwidth
 BASELINES = {"fixed_cores": "a fixed 3 cores per GPU", "fifo": "the cores that users request"}
-FEWER = 2  # factor by which all settings except the default case have fewer trials
+FEWER = 2  # factor by which the settings with other shares of heavy jobs have fewer trials
 CODA, UNTUNED, UNTHROTTLED, ONE_QUEUE = "coda", "coda, no tuning", "coda, no eliminator", "coda, no arrays"
 IN_ORDER, LATE = "coda, GPU jobs in order", "coda, late eliminator"
 UTILISATION, CPU_WAIT, GPU_WAIT = "gpu_busy_share", "mean_cpu_wait_s", "mean_gpu_wait_s"
@@ -85,7 +86,7 @@ def settings(trials: int, seed: int) -> list[Setting]:
 
 
 def with_share(loads: Sequence[Workload], share: float) -> list[Workload]:
-    """Return the same trials with another share of heavy CPU jobs; a larger share includes the jobs of a smaller."""
+    """Return the same trials with another share of heavy CPU jobs; the jobs of a smaller share stay heavy."""
     seeds = [seed_of_jobs(load.scenario, load.window) for load in loads]
     changes = [partial(with_heavy, share=share, seed=seed) for seed in seeds]
     return [change_trials([load], change)[0] for load, change in zip(loads, changes, strict=True)]
@@ -113,7 +114,7 @@ def _gains(outcome: Outcome) -> "ResultTable":
         shares = [" ".join(_output.texts(each, "{:.1%}")) for each in (points, relative)]
         rows.append([text, *shares, " ".join(_output.texts(wait, "{:+.1f}"))])
     headings = ["baseline", "GPU utilisation,\npoints", "relative", "CPU jobs' wait,\nchange in s"]
-    return _output.grid("Gain of CODA (paper: 20.8 %, without saying of which kind)", headings, rows)
+    return _output.grid("Gain of CODA (paper: 20.8 %, points or relative)", headings, rows)
 
 
 def gains(outcome: Outcome, baseline: str) -> tuple[Estimate, Estimate, Estimate]:
@@ -129,7 +130,7 @@ def gains(outcome: Outcome, baseline: str) -> tuple[Estimate, Estimate, Estimate
 def _by_heavy_share(outcome: Outcome) -> "ResultTable":
     """Return the eliminator's effect on GPU utilisation and CPU jobs, by the share of heavy CPU jobs.
 
-    Late: from the exhausted bandwidth on.
+    late: CPU jobs are throttled only once all bandwidth of a node is drawn.
     """
     rows, names = [], ("fixed", "no elim.", "late", "CODA")
     for share in HEAVY_SHARES:
@@ -183,7 +184,7 @@ def remarks(outcome: Outcome) -> list[str]:
         UNTUNED: "tuning",
         UNTHROTTLED: "the eliminator",
         ONE_QUEUE: "the arrays",
-        IN_ORDER: "turns of widths",
+        IN_ORDER: "turns by number of GPUs",
     }
     ours = outcome.mean((USUAL, CODA), CPU_WAIT).mean
     lines = []

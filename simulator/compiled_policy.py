@@ -104,7 +104,10 @@ class CompiledPolicy(RunsCompiled):
         return bool(states["num_done"][0] == states["num_jobs"][0])
 
     def _plan(self, source: Source, memory: np.ndarray, view: View) -> None:
-        """List the actions of a plan, which makes its moves on the scratch record; a plan of AGAIN has some."""
+        """List the actions of a plan, which makes its moves on the scratch record.
+
+        A plan with the status AGAIN must have at least one action.
+        """
         status = ASKS
         while status >= ASKS:
             source.states[1] = source.states[0]
@@ -135,7 +138,10 @@ def decode_action(memory: np.ndarray, at: int) -> Action:
 
 
 def next_listed(memory: np.ndarray, kind: int) -> Action:
-    """Return the proposed move before `next_move` of the first of these memories (`LIST_FIELDS`), or the wait."""
+    """Return the move before `next_move` in the list of the first memory (`LIST_FIELDS`) as an action, or its wait.
+
+    kind: kind of that move; WAIT for the wait.
+    """
     if kind == WAIT:
         return wait(float(memory["wait_s"][0]))
     m = memory[0]

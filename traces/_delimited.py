@@ -302,7 +302,7 @@ def _strict_rows(
         if not record:
             blank = blank or line
         elif blank:  # blank lines are allowed only at the end
-            raise TraceError(file, blank, None, "a blank line", "a job")
+            raise TraceError(file, blank, None, "a blank line", "a record (blank lines only at the end)")
         else:
             width = width or len(record)
             if len(record) != width:

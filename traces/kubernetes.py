@@ -1,9 +1,8 @@
 """Jobs of Kubernetes and workloads of Kueue, as `kubectl get ... -A -o json` prints them.
 
 `kubectl get workloads.kueue.x-k8s.io -A -o json` has the time at which each workload was admitted, so waits are known.
-A plain Job (`kubectl get jobs -A -o json`) has only the time at which its controller started it, before its
-pods are scheduled. Sources: the API
-references of batch/v1 and of kueue.x-k8s.io/v1beta1.
+A plain Job (`kubectl get jobs -A -o json`) has only the time at which its controller started it, before its pods are
+scheduled. Sources: the API references of batch/v1 and of kueue.x-k8s.io/v1beta1.
 """
 
 from __future__ import annotations
@@ -36,6 +35,8 @@ _SLICE = re.compile(r"[\w.\-]+/mig-(\d)g\.\d+gb(?:\.\w+)?", re.ASCII)
 _QUANTITY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(m|)", re.ASCII)
 SLICES = 7
 """Compute slices of a GPU that is divided by MIG."""
+LARGEST_S = 1_000_000_000
+"""Largest time limit of a job, s."""
 
 
 def looks_like(head: Head) -> bool:
@@ -44,7 +45,10 @@ def looks_like(head: Head) -> bool:
 
 
 def read(file: File, options: Options) -> pd.DataFrame:
-    """Read the jobs that ended; a Job that Kueue has as a workload counts once, as the workload."""
+    """Read the jobs that started and ended, with `options.unfinished` also those that run or wait.
+
+    A Job whose workload of Kueue is in the file too counts once, as the workload.
+    """
     clock = Clock(options.time_zone)
     counts: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
@@ -135,11 +139,11 @@ class _Item:
         """Return the path of a field."""
         return f"{self._path}.{key}".lstrip(".")
 
-    def number(self, key: str, usual: int) -> int:
-        """Return a whole number, `usual` where it is absent; TraceError unless it is from 0 to 1,000,000."""
+    def number(self, key: str, usual: int, largest: int = 1_000_000) -> int:
+        """Return a whole number, `usual` where it is absent; TraceError unless it is from 0 to `largest`."""
         found: int = self.get(key, int, usual)
-        if not 0 <= found <= 1_000_000:
-            raise self.error(key, quote(found), "a whole number from 0 to 1,000,000")
+        if not 0 <= found <= largest:
+            raise self.error(key, quote(found), f"a whole number from 0 to {largest:,}")
         return found
 
     def quantities(self) -> dict[str, float]:
@@ -169,7 +173,7 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _pods(template: _Item, count: int) -> dict[str, Any]:
-    """Return what `count` pods of a template ask for together: GPUs, cores, and the type of GPU."""
+    """Return the total request of `count` pods of a template: GPUs, cores, and the type of GPU."""
     spec = template.inside("spec")
     gpus = slices = cores = 0.0
     for container in spec.each("containers"):
@@ -195,7 +199,7 @@ def _pods(template: _Item, count: int) -> dict[str, Any]:
 
 
 def _conditions(status: _Item) -> dict[str, tuple[str, str]]:
-    """Return whether each condition holds, and since when."""
+    """Return the status of each condition, `True` where it holds, and the time of its last change, by type."""
     return {
         each.text("type"): (each.text("status"), each.get("lastTransitionTime", str, ""))
         for each in status.each("conditions")
@@ -203,7 +207,7 @@ def _conditions(status: _Item) -> dict[str, tuple[str, str]]:
 
 
 def _named(item: _Item) -> dict[str, Any]:
-    """Return what all objects have: id, submission, owners."""
+    """Return the fields of every object: id, submission, namespace as the partition, uid, and uids of its owners."""
     meta = item.inside("metadata")
     name = meta.text("name")
     space = meta.get("namespace", str, "default")
@@ -234,7 +238,7 @@ def _job(item: _Item) -> dict[str, Any]:
         **_pods(template, parallel),
         "waves": spec.number("completions", parallel) > parallel,
         "plain": not queue,
-        "limit_s": float(spec.number("activeDeadlineSeconds", 0)) or np.nan,
+        "limit_s": float(spec.number("activeDeadlineSeconds", 0, LARGEST_S)) or np.nan,
         "tenant": queue,
         "qos": template.inside("spec").get("priorityClassName", str, ""),
         "status": "Failed" if failed == "True" else "Complete" if end else "Active",
@@ -261,7 +265,7 @@ def _workload(item: _Item, counts: Counter[str]) -> dict[str, Any]:
         "gpu_type": "+".join(sorted({each["gpu_type"] for each in pods} - {""})),
         "waves": False,
         "plain": False,
-        "limit_s": float(spec.number("maximumExecutionTimeSeconds", 0)) or np.nan,
+        "limit_s": float(spec.number("maximumExecutionTimeSeconds", 0, LARGEST_S)) or np.nan,
         "tenant": status.inside("admission").get("clusterQueue", str, "") or spec.get("queueName", str, ""),
         "qos": spec.get("priorityClassName", str, ""),
         "status": "Finished" if finished == "True" else "Active",

@@ -60,7 +60,7 @@ def constraints_of(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -
 
 
 def without_equal_kinds(node_kind: np.ndarray, may_use: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the kinds of nodes and of `Constraints`, with kinds that no job distinguishes merged into the first."""
+    """Return both arrays (see `Constraints`) with kinds of nodes that no job distinguishes merged into the first."""
     _, first, of_kind = np.unique(may_use, axis=1, return_index=True, return_inverse=True)
     kept = np.sort(first)
     return np.searchsorted(kept, first[of_kind.reshape(-1)])[node_kind], may_use[:, kept]
@@ -83,7 +83,10 @@ def named_in(text: str) -> frozenset[str]:
 
 
 def partitions_of(scenario: Scenario, machines: Cluster) -> list[set[str]]:
-    """Return the partitions of each node, in lower case; ValueError for a node that the cluster lacks."""
+    """Return the partitions of each node, in lower case.
+
+    ValueError where the scenario names none, or for a node that the cluster lacks.
+    """
     if scenario.partitions is None:
         raise ValueError(
             "constraints partition: expected the nodes of each partition as well, --partitions NAME=0-3,OTHER=4-7"

@@ -244,10 +244,10 @@ class Rules:
     max_duration: float | None = choice(None, above=0)
     """Cap on run times, s."""
     shift: str | None = choice(None, expected=shift_expected)
-    """Distribution shift of the same windows. Factors: load=1.25 (arrival rate), run_times=2 (run times and
-    interarrival times), pauses=0.4 (pause and load times). bunches=8: arrivals in groups of eight; estimates=0.5:
-    standard deviation of an additional error of log estimates; true_run_times: instead of estimates; other_contention:
-    the other --contention-form; wider_nodes: half as many nodes, twice as wide."""
+    """Distribution shift of the same windows: one of load=1.25 (factor of the arrival rate), run_times=2 (factor of
+    run and interarrival times), pauses=0.4 (factor of pause and load times), bunches=8 (arrivals in groups of eight),
+    estimates=0.5 (standard deviation of an additional error of log estimates), true_run_times (in place of estimates),
+    other_contention (the other --contention-form), wider_nodes (half as many nodes, twice as wide)."""
     tick: float = choice(300.0, least=0)
     """Period of scheduling passes between events while jobs are queued, s; 0: at events only."""
     deadline_slack: float = choice(0.0, least=0)

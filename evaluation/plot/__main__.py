@@ -100,7 +100,8 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--out",
         type=Path,
-        help=f"output folder, in which each of several runs has a folder; default: {PICTURES}/ in each run folder",
+        help="output folder, in which each of several runs has a folder, except for a figure of all runs; default: "
+        f"{PICTURES}/ in each run folder, or in the first one for a figure of all runs",
     )
     return found
 

@@ -163,7 +163,7 @@ def test_a_missing_tracker_is_named_with_its_extra(
     assert main(["--track", tracker, "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
     assert (
-        said
-        == f'train_agent.py: --track {tracker} requires {tracker}, not installed here: pip install -e ".[{tracker}]"\n'
+        said == f"train_agent.py: --track {tracker} requires {tracker}, not installed here: "
+        f'run pip install -e ".[{tracker}]" in the clone\n'
     )
     assert not (tmp_path / "run").exists()

@@ -114,6 +114,12 @@ def test_a_bad_log_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     assert line.endswith("expected a readable file")
 
 
+def test_wrong_columns_are_named_with_their_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (file := tmp_path / "jobs.csv").write_text(LOG)
+    assert main(["describe", str(file), "--columns", 'job_id="x']) == 2
+    assert '--columns job_id="x: a closing quote is missing' in capsys.readouterr().err
+
+
 def test_an_unknown_time_zone_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (file := tmp_path / "jobs.csv").write_text(LOG)
     assert main(["describe", str(file), "--time-zone", "Berlin"]) == 2

@@ -90,7 +90,10 @@ def test_without_ray_the_backend_is_refused(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     assert main(["--policy", "fifo", "--workload", "quick", "--windows", "1", "--backend", "ray"]) == 2
-    assert 'requires Ray, not installed here: pip install -e ".[ray]"' in capsys.readouterr().err
+    assert (
+        'requires Ray, not installed here: run pip install -e ".[ray]" in the clone'
+        in capsys.readouterr().err
+    )
 
 
 def test_an_address_without_a_cluster_is_refused_at_once() -> None:

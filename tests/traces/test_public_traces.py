@@ -148,6 +148,12 @@ def test_workloads_of_kueue_give_waits(tmp_path: Path) -> None:
     ]
 
 
+def test_limits_may_be_longer_than_a_million_seconds(tmp_path: Path) -> None:
+    job = json.loads(KUBERNETES_JOB)
+    job["spec"]["activeDeadlineSeconds"] = 30 * 86_400
+    assert listed(tmp_path, job)["time_limit_s"].tolist() == [30 * 86_400]
+
+
 def test_a_job_and_its_workload_count_once(tmp_path: Path) -> None:
     table = listed(tmp_path, json.loads(KUBERNETES_WORKLOAD), json.loads(KUBERNETES_JOB))
     assert table["job_id"].tolist() == ["team-a/train-1"]

@@ -52,7 +52,7 @@ CLOCK: Group = (
 
 PHYSICS: Group = (
     ("exact", "i8"),  # 1 if estimates equal the truth
-    ("pooled", "i8"),  # 1 if node borders are ignored: GPUs form one pool
+    ("pooled", "i8"),  # 1 if node boundaries are ignored: GPUs form one pool
     *FIELDS,  # the parameters, as declared
     ("cpu_limited", "i8"),  # 1 if CPU cores are allocated
     ("varying", "i8"),  # 1 if the speed of a running job may change

@@ -302,8 +302,8 @@ def fits_at(s, jobs, job, stage):
 def grant(s, jobs, job, given):
     """Grant a queued job GPUs at the first stage at which the rule places it, written to `gpus[given:]`.
 
-    Returns the start of its GPUs there (the node of a CPU job; NOBODY if nothing was granted), and the end of
-    `gpus`.
+    Return the index of its first GPU there (the node of a CPU job; NOBODY if nothing was granted), and the index
+    after its last one.
     """
     begin = given
     if jobs[job].num_gpus == 0:
@@ -366,7 +366,7 @@ def is_over_limit(s, jobs, job):
 
 @compiled
 def walk_grants(s, jobs, num_candidates, num_granted, num_victims, given):
-    """Grant GPUs in key order; return the numbers of granted queued jobs, of victims, and of their GPUs.
+    """Grant GPUs in key order; return the numbers of granted queued jobs, of victims, and of granted GPUs.
 
     Granted jobs move from the queue to the list `granted`; jobs to be paused are listed in `victims`. Once no
     queued job is left, a running job keeps its GPUs unless it has lost one. The lists are continued from the numbers
@@ -607,7 +607,11 @@ def gather_rivals(s, jobs, head):
 
 @compiled
 def is_remembered(s, jobs, job):
-    """Return whether a queued job may be cached as blocked: it requests GPUs, and cores are not limited."""
+    """Return whether a queued job may be cached as blocked.
+
+    It must request GPUs, in a class with an entry; the ranking must be by remaining time and not strict, and cores must
+    not be limited.
+    """
     return (
         is_by_time(s)
         and not s.cpu_limited
@@ -759,7 +763,7 @@ def walk_counts(s, jobs, num_rivals):
 
 @compiled
 def walk_pool(s, jobs):
-    """Carry out one pass of a preemptive ranking over a pool of GPUs without node borders."""
+    """Carry out one pass of a preemptive ranking over a pool of GPUs without node boundaries."""
     open_all(s)
     head = first_open(s)
     if head == NOBODY:

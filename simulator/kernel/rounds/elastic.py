@@ -2,9 +2,10 @@
 
 A policy (`baselines.aiturbo`, `baselines.optimus`) makes a round every `every_s`, and when a job becomes predictable.
 In a round, jobs are granted shapes in the policy's order (`grants`); then running jobs without a grant are paused,
-those whose shape or GPUs change are restarted, and queued ones start. When a job arrives or ends, shapes are granted
-again. Between rounds, jobs that fit start in the order of a plan, and no running job is changed. A job that has not run
-for `every_s` since its last start is never changed. CPU jobs start where they fit.
+those whose shape or GPUs change are restarted, and queued ones start. The same is done when a job arrives or ends,
+except that requests for GPUs change in rounds only. At other instants, queued jobs are granted shapes and start, and no
+running job is changed. A job that has not run for `every_s` since its last start is never changed. CPU jobs start where
+they fit.
 
 A policy's plan consists of the functions here, in this order: `begin_instant`, the policy's own requests and order, and
 `carry_out_order`, `start_by_rule`, `end_instant`. The policy rechecks every RECHECK_S, counted from the last event;
