@@ -313,13 +313,14 @@ class Simulation:
             self.walk_queue()
 
     def walk_queue(self) -> None:
-        """Start what fits, in order; under `strict` stop at the first that does not."""
+        """Start what fits, in order; under `strict` a job that does not start blocks its nodes to later ones."""
+        blocked = set[int]()
         for p in sorted(self.those("queued"), key=self.key):
-            gpus = self.place(p, self.free())
+            gpus = None if blocked & self.bound.nodes[p.index] else self.place(p, self.free())
             if gpus is not None:
                 self.start(p, gpus)
             elif self.rules.discipline == "strict":
-                return
+                blocked |= self.bound.nodes[p.index]
 
     def start_one_under_easy(self) -> bool:
         """Start the first job that fits and does not delay the head; return whether there was one."""
@@ -349,19 +350,20 @@ class Simulation:
         granted = self.gpus_of("loading")
         to_pause: list[Progress] = []
         to_start: list[tuple[Progress, set[Gpu]]] = []
-        refused = False
+        blocked = set[int]()  # nodes, under `strict`
         for p in sorted(self.those("running", "queued"), key=self.key):
             if p.phase == "running":
                 gpus = None if p.gpus & granted else p.gpus
                 to_pause += [p] if gpus is None else []
-            elif refused and self.rules.discipline == "strict":
+            elif blocked & self.bound.nodes[p.index]:
                 gpus = None
             else:
                 gpus = self.place(p, free - granted)
                 gpus = gpus or self.place(p, (free | pausing) - granted)
                 gpus = gpus or self.place(p, self.every_gpu - granted)
                 to_start += [(p, gpus)] if gpus is not None else []
-            refused = refused or gpus is None
+            if gpus is None and self.rules.discipline == "strict":
+                blocked |= self.bound.nodes[p.index]
             granted = granted | (gpus or set())
         for p in to_pause:
             self.pause(p)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -175,15 +176,18 @@ class TenantSimulation(Simulation):
             self.walk_queue()
 
     def walk_queue(self) -> None:
-        """Start what may start and fits, in order; under `strict` a tenant's first that does not ends its turn."""
+        """Start what may start and fits, in order; under `strict` a job that does not start blocks its tenant's nodes."""
         refused: set[tuple[object, ...]] = set()
+        blocked: dict[int, set[int]] = defaultdict(set)
         for p in self.in_order(self.those("queued")):
-            each = (self.tenant(p),) if self.rules.discipline == "strict" else self.request_class(p)
-            if each in refused:
+            nodes = self.bound.nodes[p.index]
+            if self.request_class(p) in refused:
                 continue
-            gpus = self.found(p)
+            gpus = None if blocked[self.tenant(p)] & nodes else self.found(p)
             if gpus is None:
-                refused.add(each)
+                refused.add(self.request_class(p))
+                if self.rules.discipline == "strict":
+                    blocked[self.tenant(p)] |= nodes
             else:
                 self.start(p, gpus)
 
@@ -282,14 +286,14 @@ class TenantSimulation(Simulation):
         fresh = [p for p in self.of(tenant, "running") if self.started_at[p.index] == self.now]
         count = self.held(tenant, "loading") + sum(len(p.gpus) for p in fresh)
         old = [p for p in self.of(tenant, "running") if p not in fresh]
-        refused, strict = False, self.rules.discipline == "strict"
+        blocked = set[int]()  # nodes, under `strict`
         classes = set[tuple[object, ...]]()  # of refused jobs: equal ones are refused with them
         for p in self.in_order(old + self.of(tenant, "queued")):
             if p.phase == "running":
                 within = self.quotas.borrowing != "none" or count + p.job.num_gpus <= limit
                 gpus = p.gpus if within and not p.gpus & granted else None
                 to_pause += [p] if gpus is None else []
-            elif self.was_paused_now(p) or count + p.job.num_gpus > limit or (refused and strict):
+            elif self.was_paused_now(p) or count + p.job.num_gpus > limit or blocked & self.bound.nodes[p.index]:
                 gpus = None
                 classes.add(self.request_class(p))
             elif self.request_class(p) in classes:
@@ -302,7 +306,8 @@ class TenantSimulation(Simulation):
                 gpus = gpus or self.place(p, (free | pausing | own) - granted)
                 to_start += [(p, gpus)] if gpus is not None else []
                 classes |= {self.request_class(p)} if gpus is None else set()
-            refused = refused or gpus is None
+            if gpus is None and self.rules.discipline == "strict":
+                blocked |= self.bound.nodes[p.index]
             count += len(gpus or ())
             granted = granted | (gpus or set())
         return granted

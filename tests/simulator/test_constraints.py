@@ -129,6 +129,29 @@ def test_a_held_job_does_not_block_the_queue(simulate: Simulate) -> None:
     assert finishes(found) == [100, 110, 12]
 
 
+@either
+def test_a_blocked_job_blocks_only_nodes_that_it_may_use(simulate: Simulate) -> None:
+    """Under strict FIFO B, which waits for A on node 0, does not block C on node 1.
+
+    D, which may use both nodes, waits for B, and E, which may use node 1, for D.
+
+    node 0  A 0-10   B 10-20
+    node 1  C 2-7    D and E 10-15
+    """
+    jobs = [job(0, 2, 10), job(1, 2, 10), job(2, 1, 5), job(3, 1, 5), job(4, 1, 5)]
+    strict = FIFO._replace(discipline="strict")
+    found = simulate(jobs, nodes(2, 2), strict, bound({0}, {0}, {1}, BOTH, {1}))
+    assert finishes(found) == [10, 20, 7, 15, 15]
+
+
+@either
+def test_with_pauses_a_blocked_job_blocks_only_nodes_that_it_may_use(simulate: Simulate) -> None:
+    """Under strict SRTF B, longer than A, waits for node 0; C, longer than both, does not wait for B on node 1."""
+    jobs = [job(0, 2, 10), job(1, 2, 20), job(2, 1, 30)]
+    strict = SRTF._replace(discipline="strict")
+    assert finishes(simulate(jobs, nodes(2, 2), strict, bound({0}, {0}, {1}))) == [10, 30, 32]
+
+
 def test_a_held_job_is_present_but_not_queued() -> None:
     jobs = [job(0, 1, 10), job(0, 1, 10)]
     episode = episode_of(jobs, nodes(4), FIFO, bound({0}, {0}, waits_for={1: {0}}))

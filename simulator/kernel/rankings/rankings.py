@@ -66,6 +66,7 @@ from gpu_cluster_gym.simulator.kernel.cluster.tenants import (
     may_take,
     open_tenant,
     set_limits,
+    shares_a_node,
 )
 from gpu_cluster_gym.simulator.kernel.rankings.cost_aware import walk_cost_aware
 from gpu_cluster_gym.simulator.kernel.rankings.easy import walk_easy
@@ -149,21 +150,27 @@ def ticks_change_nothing(s, acted):
 
 # Stages of a grant, each including the previous one: free GPUs, GPUs of pausing jobs, all GPUs that are not granted.
 FREE, IN_FLIGHT, DISPLACING = 1, 2, 3
+EVERY_GROUP = -1  # all bits
 GRANTED = -1  # state of a GPU closed to further grants
 LOOK_AHEAD = 300.0  # s for which a blocked head is cached while estimates may be exceeded
 
 
 @compiled
 def walk_queue(s, jobs):
-    """Start, in order, the queued jobs that fit; `strict` stops at the first that does not fit."""
+    """Start, in order, the queued jobs that fit.
+
+    Under `strict` a job that does not start blocks its tenant's later jobs that may use a node that it may use.
+    """
     open_all(s)
+    s.tenant_spared[: max(s.num_tenants, 1)] = EVERY_GROUP
     job = first_open(s)
     while job != NOBODY:
-        if not start(s, jobs, job):
-            if s.discipline == STRICT and s.num_tenants == 0:
-                return
+        tenant, barred = s.tenant[job], jobs[job].barred
+        if shares_a_node(s, barred, s.tenant_spared[tenant]) or not start(s, jobs, job):
             if s.discipline == STRICT:
-                close_tenant(s, s.tenant[job])  # each tenant has a queue of its own
+                s.tenant_spared[tenant] &= barred
+                if s.num_tenants == 0 and s.tenant_spared[tenant] == 0:
+                    return
             s.exhausted[jobs[job].request_class] = 1
         job = first_open(s)
 
@@ -372,14 +379,15 @@ def walk_grants(s, jobs, num_candidates, num_granted, num_victims, given):
     queued job is left, a running job keeps its GPUs unless it has lost one. The lists are continued from the numbers
     passed.
     """
-    closed = False
+    spared = EVERY_GROUP  # groups of nodes that no job may use which blocks others under `strict`
     job = first_open(s)
     while job != NOBODY:
         before = num_victims
         num_candidates, num_victims = settle_before(s, job, num_candidates, num_victims)
-        # Under `strict` a running job that loses its GPUs counts as the first that cannot be granted.
-        closed |= num_victims > before and s.discipline == STRICT
-        refused = closed or is_over_limit(s, jobs, job)
+        if s.discipline == STRICT:
+            for k in range(before, num_victims):  # running jobs that lose their GPUs block others, too
+                spared &= jobs[s.victims[k]].barred
+        refused = shares_a_node(s, jobs[job].barred, spared) or is_over_limit(s, jobs, job)
         where, end = (NOBODY, given) if refused else grant(s, jobs, job, given)
         if where != NOBODY:
             dequeue(s, jobs, job)
@@ -390,7 +398,8 @@ def walk_grants(s, jobs, num_candidates, num_granted, num_victims, given):
             given = end
         else:
             s.exhausted[jobs[job].request_class] = 1
-            closed |= s.discipline == STRICT
+            if s.discipline == STRICT:
+                spared &= jobs[job].barred
         job = first_open(s)
     # No queued job is left to ask: the remaining candidates keep their GPUs unless they lost one.
     first = num_victims
