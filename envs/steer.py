@@ -163,8 +163,8 @@ class SteerEnv(UnionEnv):
     - `base_weights`: weights of the rule that is steered that differ from the default rule's, by name.
     - `weights`: names of the weights that an action sets; None means sixteen of the 26, or eighteen with a
       `run_time_predictor`.
-    - `decisions_per_window`: number of decisions; fewer where many jobs arrive at once, and more or fewer in steady
-      windows, with one per `jobs` / this number of arrivals.
+    - `decisions_per_window`: number of decisions, one per `jobs` / `decisions_per_window` arrivals, so more or fewer in
+      steady windows; fewer where many jobs arrive at once.
     - `arrivals_per_decision`: arrivals between decisions, instead of `decisions_per_window`.
     - `privileged`: whether the observation has the part `critic`.
     """
