@@ -71,7 +71,7 @@ class Run:
     workload: str | None = None
     """Named workload (quick, mixed, two_types ...), which sets the scenario; other flags override it. Default: philly,
     whose windows are days at a steady load; but philly_backlog with another trace, a log, or a flag that implies
-    windows with a fixed number of jobs (--jobs, --target-load, --all-windows, --full-trace)."""
+    windows with a fixed number of jobs (--jobs, --target-load, --all-windows)."""
     track: Literal["wandb", "mlflow"] | None = None
     """Additional experiment tracker; install it as an extra. wandb: offline in the run folder unless WANDB_MODE is
     online; mlflow: at MLFLOW_TRACKING_URI."""

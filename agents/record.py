@@ -131,7 +131,8 @@ def work(args: Sequence[str]) -> None:
     """Write a data set for each scheduler, and print a line about it."""
     parser = argparse.ArgumentParser(
         COMMAND,
-        description="Record episodes of schedulers as Minari data sets, in MINARI_DATASETS_PATH or runs/minari.",
+        description="Record episodes of schedulers as Minari data sets, in MINARI_DATASETS_PATH or runs/minari; "
+        "replace those of the same scheduler and workload.",
     )
     parser.add_argument(
         "schedulers",

@@ -178,7 +178,7 @@ class MovesTraining(Training):
     action: Literal["moves"] = "moves"
     algorithm: Literal["student", "ppo"] = "student"
     """student: supervised learning of the advantage of each move in simulated futures, as look-ahead estimates it. ppo:
-    PPO only."""
+    PPO instead."""
     total_timesteps: int = choice(262_144, least=1)
     validate_every: int = choice(32_768, least=1)
     hidden: int = choice(64, least=1)

@@ -216,11 +216,14 @@ def add_snapshot(found: argparse.ArgumentParser) -> None:
     found.add_argument(
         "--cluster",
         required=True,
-        help="nodes x GPUs, as in 4x8; a CSV file of nodes; or the output of scontrol show nodes --json",
+        help="nodes x GPUs, as in 4x8; a CSV file of nodes; or a file that ends in .json, the output of scontrol show "
+        "nodes --json",
     )
     found.add_argument("--history", help="log of finished jobs; default: those in the snapshot's own file")
     found.add_argument(
-        "--at", help="time of the snapshot, in the log's format; default: the latest time in the log"
+        "--at",
+        help="time of the snapshot, in the log's format; default: the latest time in the log. The output of squeue has "
+        "its own",
     )
     add_format(found)
     found.add_argument(

@@ -182,7 +182,9 @@ def legend(
     lines += [yardstick(workloads[0].scenario)] if "fifo" in summaries else []
     lines += levers_off(summaries, workloads)
     floors = [name for name in FLOORS if name in summaries]
-    lines += [f"Floors: {' and '.join(floors)}, agents that use only the mask of legal actions."] if floors else []
+    lines += (
+        [f"Floors: {' and '.join(floors)}, agents that use only the mask of legal actions."] if floors else []
+    )
     summed = " Summed shares count a GPU once per co-located job." if table.shares_gpus(summaries) else ""
     return [*lines, f"Lower bound: no schedule has a shorter mean JCT.{summed}"]
 

@@ -187,7 +187,7 @@ def cluster(name: str) -> Cluster:
     hint = did_you_mean(name, ("philly", *_in_lower_case(name)))
     raise ValueError(
         f"cluster {name!r} is unknown: expected NxG such as 8x8, 1x2-32gb-20c or 4x8+4x8-k80, 'philly', a CSV "
-        f"file of nodes, or the JSON of scontrol show nodes --json; GPU types are {', '.join(MEMORY_GIB)}{hint}"
+        f"file of nodes, or a .json file of scontrol show nodes --json; GPU types are {', '.join(MEMORY_GIB)}{hint}"
     )
 
 
@@ -273,7 +273,7 @@ def from_slurm(file: Path) -> Cluster:
     memory = (GPU_MEMORY_GIB[REFERENCE],) * len(nodes)
     left_out = list[str]()
     if away:
-        gone = f"nodes of {file.name} left out, down or drained then ({sum(away):,} GPUs): {len(away):,}"
+        gone = f"nodes of {file.name} left out, since they are down or drained ({sum(away):,} GPUs): {len(away):,}"
         left_out.append(gone)
     if slices:
         left_out.append(f"MIG slices of nodes of {file.name} left out: {slices:,}")

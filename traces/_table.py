@@ -71,7 +71,7 @@ def check(
     names = [str(name) for name in table.columns]
     ignored = check_header(names, file)
     if table.empty:
-        raise TraceError(file, None, None, "no jobs", "at least one row below the header")
+        raise TraceError(file, None, None, "no jobs", "at least one")
     columns = {
         column.name: values(column, table[column.name].to_numpy(), lines, file)
         for column in COLUMNS

@@ -87,7 +87,7 @@ def _table(
         }
     log = Log(file, {}, line, unfinished=options.unfinished)
     if not len(line):
-        raise TraceError(file, None, None, "no jobs", "at least one row below the header")
+        raise TraceError(file, None, None, "no jobs", "at least one")
     times = {name: found[heading] for heading, name in own.items() if name in CLOCKED}
     for heading, name in own.items():
         if name == "num_gpus":

@@ -190,8 +190,8 @@ class Rules:
     """Time zone of times in the log that do not state one, such as Europe/Berlin; default: UTC."""
     cluster: str | None = None
     """NxG (nodes x GPUs), with details as in 4x8-k80, 1x2-32gb, 10x8-40c, joined by +; philly; a CSV file of
-    nodes; or the JSON of scontrol show nodes --json. Default: that of the workload; 8x8 for windows with a fixed number
-    of jobs; philly if --full-trace replays the trace philly."""
+    nodes; or a file that ends in .json, the output of scontrol show nodes --json. Default: that of the workload; 8x8
+    for windows with a fixed number of jobs; philly if --full-trace replays the trace philly."""
     placement: Literal["first_fit", "best_fit", "spread", "pooled"] = "best_fit"
     """Rule that chooses nodes; pooled ignores node boundaries."""
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
@@ -222,8 +222,8 @@ class Rules:
     generate. In a steady window, approximate number of jobs that arrive after the warm-up; it sets the size of
     records, and the interval between decisions of the action steer (`jobs` / `decisions_per_window` arrivals)."""
     full_trace: bool = False
-    """Replay the full trace as one episode instead of windows; the default of evaluate.py for a log with fewer than two
-    test windows."""
+    """Replay the full trace as one episode instead of windows (refused by train_agent.py); the default of evaluate.py
+    for a log with fewer than two test windows."""
     all_windows: bool = False
     """Accept every window with a fixed number of jobs; otherwise only moderately loaded ones, by mean JCT / mean run
     time under SRTF. Steady windows are all accepted."""

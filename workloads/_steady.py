@@ -178,8 +178,8 @@ def cut(
         offered = load_of(rows, gpus, end_s, end_s)
         raise ValueError(
             f"steady_load {scenario.steady_load:g}: window {window.number} of {scenario.trace_file} offers "
-            f"{offered:.3g} to {scenario.cluster_name}, and none of {MAX_CHOICES} choices of its batches has that load "
-            "(choose another load or cluster)"
+            f"{offered:.3g} to {scenario.cluster_name}, and none of {MAX_CHOICES} random choices of its jobs has "
+            f"a load within {100 * TOLERANCE_OF_LOGS:g} % of {scenario.steady_load:g} (choose another load or cluster)"
         )
     if not counted(scenario, kept["submit_s"].to_numpy()).any():
         first, last, _ = (seconds / DAY_S for seconds in stretch_of(scenario))

@@ -248,7 +248,7 @@ def test_nodes_of_slurm_keep_their_names(tmp_path: Path, capsys: pytest.CaptureF
     machines = cluster(str(file))
     assert machines.node_names == ("gpu02", "gpu01")
     assert machines.node_gpus == (4, 8)
-    left_out = "nodes of nodes.json left out, down or drained then (8 GPUs): 1"
+    left_out = "nodes of nodes.json left out, since they are down or drained (8 GPUs): 1"
     assert machines.left_out == left_out
     found = json.loads(decided(tmp_path, capsys, "--cluster", str(file)))
     assert found["actions"][0]["job_id"] == "wide"
@@ -267,7 +267,8 @@ def test_mig_slices_of_nodes_are_no_gpus(tmp_path: Path) -> None:
     machines = cluster(str(file))
     assert (machines.node_names, machines.node_gpus) == (("a",), (2,))
     assert machines.left_out == (
-        "nodes of nodes.json left out, down or drained then (4 GPUs): 1; MIG slices of nodes of nodes.json left out: 30"
+        "nodes of nodes.json left out, since they are down or drained (4 GPUs): 1; MIG slices of nodes of nodes.json "
+        "left out: 30"
     )
     file.write_text(json.dumps({"nodes": nodes[1:]}))
     with pytest.raises(ValueError, match="MIG slices are not read"):

@@ -7,8 +7,8 @@ except that requests for GPUs change in rounds only. At other instants, queued j
 running job is changed. A job that has not run for `every_s` since its last start is never changed. CPU jobs start where
 they fit.
 
-A policy's plan consists of the functions here, in this order: `begin_instant`, the policy's own requests and order, and
-`carry_out_order`, `start_by_rule`, `end_instant`. The policy rechecks every RECHECK_S, counted from the last event;
+A policy's plan consists, in this order, of `begin_instant`, the policy's own requests and order, `carry_out_order`,
+`start_by_rule` (of `rechecks`) and `end_instant`. The policy rechecks every RECHECK_S, counted from the last event;
 where nothing has changed it does nothing before the next round.
 """
 
