@@ -522,7 +522,7 @@ def _calibration(
         return (
             None,
             f"{len(found)} of {chosen.calibrate} past times can be compared, fewer than {MIN_PAST_TIMES}: jobs must "
-            f"have queued, on no more GPUs than {now.cluster.name} has",
+            f"have queued, on no more GPUs than {now.cluster.name} has{_before_the_oldest(now, chosen)}",
         )
     by = calibrated(found)
     halves = {"lower": by.low, "upper": by.high}
@@ -537,6 +537,15 @@ def _calibration(
             "partitions and limits that are not simulated"
         )
     return by, ""
+
+
+def _before_the_oldest(now: Present, chosen: argparse.Namespace) -> str:
+    """Return a clause on the job that has queued for longest, before which past times lie; none with --history."""
+    if chosen.history:
+        return ""
+    oldest = now.table.iloc[now.queued].nsmallest(1, "submit_s").iloc[0]
+    waited = duration(now.now_s - float(oldest["submit_s"]))
+    return f", before the submission of the job that has queued for longest ({oldest['job_id']}, {waited})"
 
 
 def clock_time(time_s: float, zone: str | None) -> list[str]:

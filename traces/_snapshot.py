@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.traces._squeue import Held
 
 
-HOUR_S = 3600.0
+HOUR_S, DAY_S = 3600.0, 86_400.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ def snapshot(
     if "logged_start_s" not in table:
         raise TraceError(file, None, None, "no starts of jobs", "the column logged_start_s, for running jobs")
     now = cut(table, now_s, file)
-    return replace(now, held=found.held, priority=found.priority, notes=(*late, *now.notes))
+    unstated = _without_times(table, now) if table.attrs.get("blank_is_queued") else []
+    return replace(now, held=found.held, priority=found.priority, notes=(*late, *now.notes, *unstated))
 
 
 def finished(file: File, *, time_zone: str | None = None) -> tuple[pd.DataFrame, list[str]]:
@@ -140,6 +141,20 @@ def cut(table: pd.DataFrame, now_s: float, file: File = "job table") -> Snapshot
     for each in (present, history):
         each.attrs = {"notes": [], "origin": table.attrs.get("origin", {})}
     return Snapshot(now_s, present, history, zero_s=table.attrs.get("zero_s", 0.0), notes=tuple(notes))
+
+
+def _without_times(table: pd.DataFrame, now: Snapshot) -> list[str]:
+    """Return a note on the queued jobs that a log without states gives no start and no end; none without such jobs."""
+    blank = table["job_id"][table["logged_start_s"].isna() & table["duration_s"].isna()]
+    submit_s = now.queued["submit_s"][now.queued["job_id"].isin(set(blank))]
+    if submit_s.empty:
+        return []
+    oldest_s = now.now_s - float(submit_s.min())
+    age = f"{oldest_s / DAY_S:,.1f} days" if oldest_s >= 2 * DAY_S else f"{oldest_s / HOUR_S:.1f} h"
+    remedy = "give jobs that were cancelled before they ran an end, or leave out their rows"
+    return [
+        f"rows without a start and an end, taken as queued ({remedy}): {len(submit_s):,}, the oldest for {age}"
+    ]
 
 
 def _latest(table: pd.DataFrame) -> float:

@@ -111,7 +111,9 @@ def _table(
         log.set_limits(log["time_limit_s"])
     if ignored := [heading for heading in headings if heading not in own]:
         log.notes.append(f"columns ignored, unknown to the job table: {', '.join(map(repr, ignored))}")
-    return log.table(clock, absolute=not iso)
+    table = log.table(clock, absolute=not iso)
+    table.attrs["blank_is_queued"] = True
+    return table
 
 
 def _as_written(error: TraceError, own: Mapping[str, str], delimiter: str | None) -> TraceError:

@@ -504,3 +504,23 @@ def test_a_wrong_choice_is_one_sentence(
     said = capsys.readouterr().err
     assert words in said
     assert "Traceback" not in said
+
+
+def test_too_few_past_times_name_the_job_that_has_queued_for_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Past times lie before its submission, since its start is not known: here three days ago."""
+    monkeypatch.setattr(forecasting, "backtest", lambda *args, **choices: [])
+    table = pd.DataFrame({"job_id": ["new", "old"], "submit_s": [1e6 - 60, 1e6 - 3 * 86_400]})
+    now: Any = SimpleNamespace(
+        history=simulated(), table=table, queued=np.arange(2), now_s=1e6, scenario=None,
+        cluster=SimpleNamespace(name="2x8"),
+    )  # fmt: skip
+    for history, clause in (
+        (None, ", before the submission of the job that has queued for longest (old, 3.0 days)"),
+        ("log.csv", ""),
+    ):
+        chosen = Namespace(calibrate=9, history=history, policy="easy")
+        by, why = forecasting._calibration(now, policy(), chosen)
+        assert by is None
+        assert why.endswith(f"on no more GPUs than 2x8 has{clause}")

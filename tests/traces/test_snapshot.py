@@ -86,6 +86,30 @@ def test_a_job_with_an_end_and_no_start_does_not_queue(tmp_path: Path) -> None:
     assert found.queued["job_id"].tolist() == ["d"]
 
 
+@pytest.mark.parametrize(
+    ("submit_s", "age"), [(60, "0.0 h"), (110 - 3 * 3600, "3.0 h"), (110 - 18 * 86_400, "18.0 days")]
+)
+def test_rows_without_times_that_are_taken_as_queued_are_noted(
+    submit_s: int, age: str, tmp_path: Path
+) -> None:
+    """Job c of the log has a start, job d has none; now is 110 s. At 35 s, only c queues."""
+    shift = max(-submit_s, 0)
+    times = ((0, 2, 110, 10), (30, 1, 90, 40))
+    rows = [
+        f"{name},{shift + come},{gpus},{shift + end},{shift + start}"
+        for name, (come, gpus, end, start) in zip("ac", times, strict=True)
+    ]
+    rows.append(f"d,{shift + submit_s},8,,")
+    file = file_of(tmp_path, "\n".join([WITH_ENDS.splitlines()[0], *rows, ""]))
+    begin = "rows without a start and an end, taken as queued"
+    (note,) = [each for each in snapshot(file).notes if each.startswith(begin)]
+    assert note.endswith(
+        f"give jobs that were cancelled before they ran an end, or leave out their rows): 1, the oldest for {age}"
+    )
+    if submit_s == 60:
+        assert not any(each.startswith(begin) for each in snapshot(file, at="35").notes)
+
+
 def test_a_run_time_without_a_start_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"line 7, column logged_start_s: found '', expected a start"):
         load(file=file_of(tmp_path, f"{TABLE}f,96,1,5,\n"), seed=0)
