@@ -90,7 +90,15 @@ def iterations(settings: pd.DataFrame, links: dict[str, float] | None = None) ->
         sizes = tuple(gpus // nodes + (node < gpus % nodes) for node in range(nodes))
         memory, cores = (16.0,) * nodes, (AMPLE_CORES,) * nodes
         machines = Cluster(
-            "measured", sizes, memory, cores, node_types=(), node_names=(), left_out="", **(links or {})
+            "measured",
+            sizes,
+            memory,
+            cores,
+            node_types=(),
+            node_names=(),
+            left_out="",
+            names_in_file=(),
+            **(links or {}),
         )
         rows = np.flatnonzero((shapes == (gpus, nodes)).all(axis=1))
         for part in np.array_split(rows, 1 + len(rows) // EPISODE_JOBS):

@@ -68,6 +68,7 @@ class Cluster:
     node_types: tuple[str, ...] = ()  # of each node's GPUs; empty for V100s
     node_names: tuple[str, ...] = ()  # empty where they are unknown
     left_out: str = ""  # note on nodes of a file that are not in the cluster
+    names_in_file: tuple[str, ...] = ()  # of all nodes of Slurm's file in its order, those left out included
 
     def __post_init__(self) -> None:
         """Raise ValueError for a node with fewer cores than GPUs, and for unknown GPU types."""
@@ -96,6 +97,14 @@ class Cluster:
     def num_nodes(self) -> int:
         """Number of nodes."""
         return len(self.node_gpus)
+
+    @property
+    def numbered(self) -> tuple[int | None, ...]:
+        """Node that each number from 0 on means to a user: that of a file counts the nodes left out, which are None."""
+        if not self.names_in_file:
+            return tuple(range(self.num_nodes))
+        node_of = {name: node for node, name in enumerate(self.node_names)}
+        return tuple(node_of.get(name) for name in self.names_in_file)
 
     @property
     def num_gpus(self) -> int:
@@ -261,6 +270,7 @@ def from_slurm(file: Path) -> Cluster:
         ) from None
     away = [gpus for _, gpus, _, _, is_away in nodes if is_away and gpus > 0]
     slices = sum(own for _, _, own, _, is_away in nodes if not is_away)
+    names_in_file = tuple(name for name, *_ in nodes)
     nodes = [each for each in nodes if each[1] > 0 and not each[4]]
     if not nodes:
         raise ValueError(
@@ -278,7 +288,13 @@ def from_slurm(file: Path) -> Cluster:
     if slices:
         left_out.append(f"MIG slices of nodes of {file.name} left out: {slices:,}")
     return Cluster(
-        file.stem, gpus, memory, tuple(map(max, cores, gpus)), node_names=names, left_out="; ".join(left_out)
+        file.stem,
+        gpus,
+        memory,
+        tuple(map(max, cores, gpus)),
+        node_names=names,
+        left_out="; ".join(left_out),
+        names_in_file=names_in_file,
     )
 
 

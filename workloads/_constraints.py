@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WAYS_OUT = "correct depends_on, or drop it from --constraints"
+MAX_LISTED = 6
+"""Largest number of nodes of a partition that are all named."""
 MET = "dependencies on jobs that are not simulated, taken as met"
 """Beginning of a note, before a number."""
 
@@ -92,15 +94,38 @@ def partitions_of(scenario: Scenario, machines: Cluster) -> list[set[str]]:
             "constraints partition: expected the nodes of each partition as well, --partitions NAME=0-3,OTHER=4-7"
         )
     found: list[set[str]] = [set() for _ in range(machines.num_nodes)]
-    for name, nodes in (partitions_in(scenario.partitions) or {}).items():
-        if (last := max(nodes)) >= machines.num_nodes:
+    numbered = machines.numbered
+    for name, numbers in (partitions_in(scenario.partitions) or {}).items():
+        if (last := max(numbers)) >= len(numbered):
+            every = ", in the order of the file and with those left out" if machines.names_in_file else ""
             raise ValueError(
                 f"partitions {name}: {machines.name} has no node {last}, since its nodes are numbered 0 to "
-                f"{machines.num_nodes - 1}: correct the partitions, or choose a larger cluster"
+                f"{len(numbered) - 1}{every}: correct the partitions, or choose a larger cluster"
             )
-        for node in nodes:
-            found[node].add(name.casefold())
+        for node in (numbered[number] for number in numbers):
+            if node is not None:
+                found[node].add(name.casefold())
     return found
+
+
+def named_nodes(scenario: Scenario, machines: Cluster) -> list[str]:
+    """Return a note on the names of the nodes of each partition; none where partitions, or names, are unknown."""
+    names, there = machines.names_in_file, {*machines.node_names}
+    if not names or scenario.partitions is None:
+        return []
+    clauses = []
+    for partition, numbers in (partitions_in(scenario.partitions) or {}).items():
+        nodes = [names[number] for number in dict.fromkeys(numbers) if number < len(names)]
+        gone = [name for name in nodes if name not in there]
+        clauses.append(f"{partition} has {_listed(nodes)}" + f" (left out: {_listed(gone)})" * bool(gone))
+    return [f"nodes of --partitions by name: {'; '.join(clauses)}"]
+
+
+def _listed(names: list[str]) -> str:
+    """Return some names, those of long lists shortened to the first and the last."""
+    return (
+        ", ".join(names) if len(names) <= MAX_LISTED else f"{names[0]} ... {names[-1]} ({len(names):,} nodes)"
+    )
 
 
 def unnamed_partitions(table: pd.DataFrame, scenario: Scenario) -> str:

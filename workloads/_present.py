@@ -20,6 +20,7 @@ from gpu_cluster_gym.workloads._constraints import (
     columns_that_bind,
     constraints_of,
     dependencies_of,
+    named_nodes,
     not_simulated,
     refuse_circles,
     unnamed_partitions,
@@ -134,6 +135,7 @@ def present(snapshot: Snapshot, scenario: Scenario, *, history: pd.DataFrame | N
     history = snapshot.history if history is None else history
     now, notes = snapshot.present, list(snapshot.notes)
     notes += [machines.left_out] if machines.left_out else []
+    notes += named_nodes(scenario, machines)
     if off := not_simulated(now, scenario):
         notes.append(f"columns of the log without effect: {', '.join(off)} (see --constraints)")
     binding = columns_that_bind(now, scenario)

@@ -29,6 +29,7 @@ from gpu_cluster_gym.workloads._constraints import (
     asked_for,
     columns_that_bind,
     constraints_of,
+    named_nodes,
     not_simulated,
     refuse_wrong_dependencies,
     unnamed_partitions,
@@ -621,6 +622,8 @@ def read(scenario: Scenario) -> pd.DataFrame:
         refuse_wrong_dependencies(table, scenario.trace_file)
     if off := not_simulated(table, scenario):
         table = _with_note(table, f"columns of the log without effect: {', '.join(off)} (see --constraints)")
+    for note in named_nodes(scenario, cluster(scenario.cluster_name)):
+        table = _with_note(table, note)
     if "cpu_jobs" not in scenario.parts:
         on_cpu = (table["num_gpus"] == 0).to_numpy()
         if on_cpu.all():

@@ -256,6 +256,35 @@ def test_nodes_of_slurm_keep_their_names(tmp_path: Path, capsys: pytest.CaptureF
     assert left_out in found["notes"]
 
 
+@pytest.mark.parametrize(("state", "gone"), [("IDLE", ""), ("DOWN", " (left out: n2)")])
+def test_numbers_of_nodes_stay_when_a_node_is_down(
+    state: str, gone: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nodes 1 and 2 are of `big`, 3 of `small`: job 7 of `big` may not start on n3, and job 8 of `small` must."""
+    nodes = [
+        {"name": "login", "state": ["IDLE"], "gres": "", "cpus": 8},
+        *({"name": name, "state": ["IDLE"], "gres": "gpu:4", "cpus": 8} for name in ("n1", "n2", "n3")),
+    ]
+    nodes[2]["state"] = [state]
+    (file := tmp_path / "nodes.json").write_text(json.dumps({"nodes": nodes}))
+    jobs = [
+        job(7, "PENDING", tres_req_str="gres/gpu=4", partition="big"),
+        job(8, "PENDING", tres_req_str="gres/gpu=4", partition="small"),
+        job(9, "PENDING", tres_req_str="gres/gpu=4", partition="big"),
+    ]
+    queue = squeue(tmp_path / "squeue.json", *jobs)
+    args = ["decide", str(queue), "--cluster", str(file), "--constraints", "partition", "--partitions"]
+    assert main([*args, "big=1-2,small=3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    starts = {each["job_id"]: each["places"][0]["node"] for each in found["actions"]}
+    assert starts.pop("8") == "n3"
+    assert set(starts.values()) == ({"n1"} if gone else {"n1", "n2"})
+    assert f"nodes of --partitions by name: big has n1, n2{gone}; small has n3" in found["notes"]
+    assert main([*args, "big=1-4"]) == 2
+    why = "numbered 0 to 3, in the order of the file and with those left out"
+    assert why in " ".join(capsys.readouterr().err.split())
+
+
 def test_mig_slices_of_nodes_are_no_gpus(tmp_path: Path) -> None:
     file = tmp_path / "nodes.json"
     nodes = [

@@ -1,5 +1,6 @@
 """A log's GPU types, partitions, dependencies and priorities bind its jobs where the scenario names them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,16 @@ def test_columns_without_effect_are_named(tmp_path: Path) -> None:
     assert expected in trace_notes([made(tmp_path, constraints="all")])
     whole = made(tmp_path, constraints="all", partitions="big=0,small=1")
     assert not [note for note in trace_notes([whole]) if "without effect" in note]
+
+
+def test_nodes_of_partitions_are_listed_by_the_names_of_their_file(tmp_path: Path) -> None:
+    """Only Slurm's file names nodes; a list of more than six has its ends."""
+    nodes = [{"name": f"n{each}", "state": ["IDLE"], "gres": "gpu:4", "cpus": 8} for each in range(9)]
+    (file := tmp_path / "nodes.json").write_text(json.dumps({"nodes": nodes}))
+    partitions = {"constraints": "partition", "partitions": "big=0-6,small=7+8"}
+    notes = trace_notes([made(tmp_path, cluster=str(file), **partitions)])
+    assert "Note: nodes of --partitions by name: big has n0 ... n6 (7 nodes); small has n7, n8." in notes
+    assert not any("by name" in note for note in trace_notes([made(tmp_path, cluster="9x4", **partitions)]))
 
 
 def test_jobs_that_fit_no_node_are_dropped_and_counted(tmp_path: Path) -> None:
