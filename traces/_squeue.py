@@ -38,7 +38,16 @@ BLOCKED = (
     "BeginTime",
     "JobArrayTaskLimit",
 )
-"""Reasons for which a pending job could not start on an empty cluster either."""
+"""Reasons for which a pending job could not start on an empty cluster: it is held, or waits for a time or a job."""
+NEVER = re.compile(
+    r"BadConstraints|InvalidAccount|InvalidQOS|AccountNotAllowed|QOSNotAllowed|ReservationDeleted|JobHoldMaxRequeue"
+    r"|DeadLine|MaxMemPerLimit|Partition(?:Down|Inactive|Config|NodeLimit|TimeLimit)"
+    r"|(?:QOS|Assoc)(?:Max\w*Per(?:Job|Node)(?:Limit)?|Min\w+)",
+    re.ASCII,
+)
+"""Reasons for which a pending job cannot start until an administrator or its user changes something."""
+ORDINARY = ("", "None", "Priority", "Resources", "Prolog", "Cleaning", "SchedDefer")
+"""Reasons of a pending job that waits for resources, or for its turn."""
 RUNS_ON_SLICES = "running jobs whose MIG slices are not counted, since several jobs may run on one GPU"
 QUEUES_FOR_SLICES = "queued jobs whose MIG slices are not counted, since the simulated cluster has no slices"
 MINUTE = 60.0
@@ -136,10 +145,13 @@ def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> l
     if state in ENDED:
         counts["jobs left out, ended"] += 1
         return []
-    running = state in RUNNING
+    ids, running = _ids(job, file, line, number), state in RUNNING
     reason = str(job.get("state_reason") or "")
     if not running and reason in BLOCKED:
-        counts[f"jobs left out, waiting for something other than resources ({reason})"] += 1
+        counts[f"jobs left out, waiting for something other than resources ({reason})"] += len(ids)
+        return []
+    if not running and NEVER.fullmatch(reason):
+        counts[f"jobs left out, which cannot start ({reason})"] += len(ids)
         return []
     tres = str(job.get("tres_alloc_str" if running else "tres_req_str") or job.get("tres_req_str") or "")
     gpus, slices = _gpus(tres)
@@ -167,7 +179,9 @@ def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> l
         "qos": str(job.get("qos") or NOTHING),
         "status": state,
     }
-    ids = _ids(job, file, line, number)
+    if not running and gpus and reason not in ORDINARY:
+        limit = f"jobs that wait for a limit that is not simulated, taken as waiting for resources ({reason})"
+        counts[limit] += len(ids)
     if slices:
         counts[RUNS_ON_SLICES if running else QUEUES_FOR_SLICES] += len(ids)
     return [{"job_id": name, **row} for name in ids]

@@ -236,6 +236,41 @@ def test_jobs_that_wait_for_something_else_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("Priority", "queued"),
+        ("Resources", "queued"),
+        ("BadConstraints", "never"),
+        ("PartitionDown", "never"),
+        ("PartitionTimeLimit", "never"),
+        ("QOSMaxGRESPerJob", "never"),
+        ("QOSMaxWallDurationPerJobLimit", "never"),
+        ("AssocMaxNodePerJobLimit", "never"),
+        ("QOSMaxGRESPerNode", "never"),
+        ("QOSMinGRES", "never"),
+        ("QOSMaxGRESPerUser", "limit"),
+        ("QOSMaxNodePerUserLimit", "limit"),
+        ("QOSMaxJobsPerUserLimit", "limit"),
+        ("AssocMaxJobsLimit", "limit"),
+        ("AssocGrpGRES", "limit"),
+        ("MaxGRESPerAccount", "limit"),
+        ("Licenses", "limit"),
+        ("ReqNodeNotAvail", "limit"),
+    ],
+)
+def test_reasons_of_slurm_are_named(reason: str, kind: str, tmp_path: Path) -> None:
+    """A pending job, and the two tasks of an array, for the reasons of Slurm's own list; job 1 runs."""
+    tasks = {"array_job_id": number(3), "array_task_string": "1-2"}
+    jobs = [job(2, "PENDING", state_reason=reason), job(3, "PENDING", state_reason=reason, **tasks)]
+    found = snapshot(squeue(tmp_path, RUNS, *jobs))
+    left_out = f"jobs left out, which cannot start ({reason}): 3"
+    noted = f"jobs that wait for a limit that is not simulated, taken as waiting for resources ({reason}): 3"
+    assert found.queued["job_id"].tolist() == ([] if kind == "never" else ["2", "3_1", "3_2"])
+    assert (left_out in found.notes) == (kind == "never")
+    assert (noted in found.notes) == (kind == "limit")
+
+
+@pytest.mark.parametrize(
     ("fields", "column"),
     [
         ({"job_state": "ASLEEP"}, "job_state"),
