@@ -465,7 +465,7 @@ def work(args: Sequence[str]) -> None:
         *at,
         *about(chosen, now, found, by, why),
         "",
-        *lines(rows, calibrated=by is not None),
+        *lines(rows, calibrated=by is not None, width=out.width),
         sep="\n",
         markup=False,
         highlight=False,
@@ -625,14 +625,29 @@ def about(
     return [*lines, *(f"Note: {note}." for note in now.notes)]
 
 
-def lines(rows: pd.DataFrame, *, calibrated: bool) -> list[str]:
-    """Return the table of starts as lines, the earliest first; ends of uncalibrated intervals have a question mark."""
+def lines(rows: pd.DataFrame, *, calibrated: bool, width: int = table.PLAIN_WIDTH) -> list[str]:
+    """Return the table of starts as lines, the earliest first; ends of uncalibrated intervals have a question mark.
+
+    width: characters of a line, up to which jobs and owners are as wide as the longest; longer ones keep their end.
+    """
     heads = ("waited", "5 %", "50 %", "95 %") if calibrated else ("waited", "5 % (?)", "50 %", "95 % (?)")
-    found = [f"{'job':>16}{'owner':>14}{'GPUs':>6}" + "".join(f"{head:>12}" for head in heads)]
+    room = max(width - 6 - 12 * len(heads), 26)
+    job, owner = (
+        max([least, *rows[name].astype(str).str.len() + 1]) for name, least in (("job_id", 16), ("owner", 14))
+    )
+    owner = min(owner, max(10, room - job))
+    job = min(job, room - owner)
+    found = [f"{'job':>{job}}{'owner':>{owner}}{'GPUs':>6}" + "".join(f"{head:>12}" for head in heads)]
     for row in rows.sort_values("middle_s", kind="stable").itertuples():
         spans = (row.waited_s, row.low_s, row.middle_s, row.high_s)
         cells = "".join(
             f"{'never' if np.isinf(each) else duration(each):>12}" for each in map(float, map(str, spans))
         )
-        found.append(f"{str(row.job_id)[:15]:>16}{str(row.owner)[:13]:>14}{row.num_gpus:6}{cells}")
+        names = f"{_end_of(str(row.job_id), job - 1):>{job}}{_end_of(str(row.owner), owner - 1):>{owner}}"
+        found.append(f"{names}{row.num_gpus:6}{cells}")
     return found
+
+
+def _end_of(text: str, width: int) -> str:
+    """Return a text, or its end after three dots if it is longer than this."""
+    return text if len(text) <= width else f"...{text[3 - width :]}"

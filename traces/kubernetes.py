@@ -2,7 +2,8 @@
 
 `kubectl get workloads.kueue.x-k8s.io -A -o json` has the time at which each workload was admitted, so waits are known.
 A plain Job (`kubectl get jobs -A -o json`) has only the time at which its controller started it, before its pods are
-scheduled. Sources: the API references of batch/v1 and of kueue.x-k8s.io/v1beta1.
+scheduled. The tenant of a workload is its cluster queue. One that is not admitted has the cluster queue of others from
+its local queue, else the local queue. Sources: the API references of batch/v1 and of kueue.x-k8s.io/v1beta1.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def read(file: File, options: Options) -> pd.DataFrame:
             continue
         rows.append(row)
         lines.append(line)
+    _set_tenants(rows)
     log = Log(file, _columns(rows), np.array(lines, np.int64), dict(counts))
     if not len(log):
         return log.table()
@@ -162,6 +164,13 @@ class _Item:
         return TraceError(self._file, self._line, self.at(key), found, expected)
 
 
+def _set_tenants(rows: list[dict[str, Any]]) -> None:
+    """Set missing tenants: the cluster queue of another row from the same local queue, else the local queue."""
+    cluster_queue = {(row["partition"], row["queue"]): row["tenant"] for row in rows if row["tenant"]}
+    for row in rows:
+        row["tenant"] = row["tenant"] or cluster_queue.get((row["partition"], row["queue"]), row["queue"])
+
+
 def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return rows as columns, text as objects."""
     columns = {}
@@ -239,7 +248,8 @@ def _job(item: _Item) -> dict[str, Any]:
         "waves": spec.number("completions", parallel) > parallel,
         "plain": not queue,
         "limit_s": float(spec.number("activeDeadlineSeconds", 0, LARGEST_S)) or np.nan,
-        "tenant": queue,
+        "tenant": "",
+        "queue": queue,
         "qos": template.inside("spec").get("priorityClassName", str, ""),
         "status": "Failed" if failed == "True" else "Complete" if end else "Active",
     }
@@ -266,7 +276,8 @@ def _workload(item: _Item, counts: Counter[str]) -> dict[str, Any]:
         "waves": False,
         "plain": False,
         "limit_s": float(spec.number("maximumExecutionTimeSeconds", 0, LARGEST_S)) or np.nan,
-        "tenant": status.inside("admission").get("clusterQueue", str, "") or spec.get("queueName", str, ""),
+        "tenant": status.inside("admission").get("clusterQueue", str, ""),
+        "queue": spec.get("queueName", str, ""),
         "qos": spec.get("priorityClassName", str, ""),
         "status": "Finished" if finished == "True" else "Active",
     }

@@ -524,3 +524,15 @@ def test_too_few_past_times_name_the_job_that_has_queued_for_longest(
         by, why = forecasting._calibration(now, policy(), chosen)
         assert by is None
         assert why.endswith(f"on no more GPUs than 2x8 has{clause}")
+
+
+def test_jobs_with_long_names_can_be_told_apart() -> None:
+    """Names are as wide as the line allows: 100 characters have room for 21 + 14, and 80 for 16 + 10."""
+    ids = ["robotics/job-j-00074", "robotics/job-j-00075"]
+    rows = pd.DataFrame({"job_id": ids, "owner": "research-queue", "num_gpus": 1, "waited_s": 5.0})
+    rows = rows.assign(low_s=1.0, middle_s=2.0, high_s=np.inf)
+    _, *wide = forecasting.lines(rows, calibrated=True)
+    assert [line.split()[:2] for line in wide] == [[each, "research-queue"] for each in ids]
+    head, *narrow = forecasting.lines(rows, calibrated=True, width=80)
+    assert [line.split()[:2] for line in narrow] == [["..." + each[-12:], "...-queue"] for each in ids]
+    assert {len(line) for line in (head, *narrow)} == {80}

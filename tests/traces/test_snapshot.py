@@ -10,7 +10,7 @@ from gpu_cluster_gym.traces import TraceError, load, snapshot
 from gpu_cluster_gym.traces._squeue import hosts
 from gpu_cluster_gym.traces.slurm import array_tasks
 from tests.cases import slurm_queue
-from tests.cases.bad_logs import HELIOS_HEADER, SLURM_HEADER
+from tests.cases.bad_logs import HELIOS_HEADER, KUBERNETES_WORKLOAD, SLURM_HEADER
 from tests.cases.slurm_queue import RUNS, job, number
 
 TABLE = """job_id,submit_s,num_gpus,duration_s,logged_start_s
@@ -190,6 +190,25 @@ def test_a_log_of_18_numbers_has_unknown_waits_and_run_times(tmp_path: Path) -> 
     assert found.running["logged_start_s"].tolist() == [15]
     assert found.queued["num_gpus"].tolist() == [4]
     assert found.history["job_id"].tolist() == ["1"]
+
+
+def test_a_queued_workload_of_kueue_has_the_cluster_queue_of_its_local_queue(tmp_path: Path) -> None:
+    """Of `main` a workload is admitted to `research`; of `other` none is, and `main` of team-b is another queue."""
+    admission = '"admission": {"clusterQueue": "research"}, '
+    assert admission in KUBERNETES_WORKLOAD
+    waits = KUBERNETES_WORKLOAD.split('"conditions"')[0].replace(admission, "") + '"conditions": []}}'
+    items = [
+        KUBERNETES_WORKLOAD,
+        waits.replace("train-1", "train-2"),
+        waits.replace("train-1", "train-3").replace('"main"', '"other"'),
+        waits.replace("team-a", "team-b"),
+    ]
+    text = f'{{"apiVersion": "v1", "items": [{", ".join(items)}]}}'
+    found = snapshot(file_of(tmp_path, text, "workloads.json"))
+    assert dict(zip(found.queued["job_id"], found.queued["tenant"], strict=True)) == {
+        "team-a/train-2": "research", "team-a/train-3": "other", "team-b/train-1": "main",
+    }  # fmt: skip
+    assert found.history["tenant"].tolist() == ["research"]
 
 
 # squeue --json
