@@ -27,7 +27,7 @@ from gpu_cluster_gym.simulator.policy import (
     Start,
     Throttle,
 )
-from gpu_cluster_gym.traces import Snapshot, finished, snapshot
+from gpu_cluster_gym.traces import Snapshot, finished, has_known_columns, snapshot
 from gpu_cluster_gym.traces import asking as asking_policies
 from gpu_cluster_gym.workloads import Present, Scenario, present, refuse_ineffective
 
@@ -49,7 +49,7 @@ class Decision(NamedTuple):
 
 def decision(now: Present, policy: Policy) -> Decision:
     """Return the actions of a policy at the present instant, up to its wait."""
-    return Decision(acted(policy, now.episode()), now)
+    return Decision(acted(policy, now.episode()) if len(now.table) else [], now)
 
 
 def acted(policy: Policy, episode: Episode) -> list[Action]:
@@ -64,6 +64,8 @@ def acted(policy: Policy, episode: Episode) -> list[Action]:
 
 def planned_order(now: Present, policy: Policy) -> list[int]:
     """Return the queued jobs in the order of their starts, if every job ran as long as its limit and none arrived."""
+    if not len(now.queued):
+        return []
     episode = run(policy, now.episode())
     start_s = episode.state.start_s[now.queued]
     order = np.lexsort((episode.state.began[now.queued], start_s))
@@ -251,9 +253,12 @@ def prepared(chosen: argparse.Namespace) -> tuple[Snapshot, Present, "partial[Po
             f"--policy {chosen.policy} requires true run times, which are unknown here: choose another policy"
         )
     columns = pairs_of(chosen.columns)
+    of_history = columns if chosen.history and columns and not has_known_columns(chosen.history) else ()
+    if of_history and chosen.trace is None and has_known_columns(chosen.file):
+        columns = ()
     found = snapshot(chosen.file, chosen.trace, columns=columns, time_zone=chosen.time_zone, at=chosen.at)
     if chosen.history:
-        history, notes = finished(chosen.history, time_zone=chosen.time_zone)
+        history, notes = finished(chosen.history, columns=of_history, time_zone=chosen.time_zone)
         history, later = _ended_by(history, found.now_s + found.zero_s)
         notes = [f"run times from {Path(chosen.history).name}", *notes, *later]
         found = replace(found, history=history, notes=(*found.notes, *notes))

@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,9 @@ from gpu_cluster_gym.simulator.episode import Episode, run, set_up
 from gpu_cluster_gym.simulator.policy import Policy, Ranking
 from gpu_cluster_gym.traces import cut, stream
 from gpu_cluster_gym.workloads import Present, Scenario, present
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -449,18 +452,20 @@ def work(args: Sequence[str]) -> None:
     """Print the forecast, and write it to a file on request."""
     chosen = parser().parse_args(args)
     snapshot, now, policy = decide.prepared(chosen)
+    out = table.console(sys.stdout)
+    at = clock_time(now.now_s + snapshot.zero_s, chosen.time_zone)
     if not len(now.queued):
-        raise ValueError(
-            f"{chosen.file} has no queued job to forecast: expected at least one (for a log, choose another --at)"
-        )
+        nothing = f"No job is queued on {now.cluster.name}, nothing to forecast (in a log, --at chooses another time)"
+        notes = [f"Note: {note}." for note in now.notes]
+        out.print(*at, nothing, *notes, sep="\n", markup=False, highlight=False)
+        _write(no_rows(), now.now_s + snapshot.zero_s, chosen, out)
+        return
     with command.progress("forecasting", chosen.futures) as done:
         found = forecast(
             now, policy, futures=chosen.futures, arrivals=not chosen.no_arrivals, seed=chosen.seed, done=done
         )
     by, why = _calibration(now, policy, chosen)
     rows = rows_of(now, found, by)
-    out = table.console(sys.stdout)
-    at = clock_time(now.now_s + snapshot.zero_s, chosen.time_zone)
     out.print(
         *at,
         *about(chosen, now, found, by, why),
@@ -470,9 +475,14 @@ def work(args: Sequence[str]) -> None:
         markup=False,
         highlight=False,
     )
+    _write(rows, now.now_s + snapshot.zero_s, chosen, out)
+
+
+def _write(rows: pd.DataFrame, at_s: float, chosen: argparse.Namespace, out: "Console") -> None:
+    """Write the starts to the file of --csv, if there is one, and print its name. at_s: as for `on_clock`."""
     if chosen.csv:
-        on_clock(rows, now.now_s + snapshot.zero_s, chosen.time_zone).to_csv(chosen.csv, index=False)
-        unit = "" if at else ", s"
+        on_clock(rows, at_s, chosen.time_zone).to_csv(chosen.csv, index=False)
+        unit = "" if at_s >= FIRST_DATE_S else ", s"
         out.print(f"Starts on the clock of the log{unit}: {chosen.csv}", markup=False, highlight=False)
 
 
@@ -593,6 +603,12 @@ def rows_of(now: Present, found: Forecast, by: Calibration | None) -> pd.DataFra
             "high_s": high,
         }
     )
+
+
+def no_rows() -> pd.DataFrame:
+    """Return the table of `rows_of` without rows."""
+    names = ("job_id", "owner", "num_gpus", "waited_s", "low_s", "middle_s", "high_s")
+    return pd.DataFrame({name: np.zeros(0) for name in names})
 
 
 def about(

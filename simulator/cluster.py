@@ -214,9 +214,21 @@ def named(
     return uniform(int(nodes), int(gpus), memory, int(cores) if cores else None, gpu_type, links)
 
 
+NO_CSV = {
+    "NodeName=": "the text of scontrol show nodes: expected its JSON (scontrol show nodes --json > nodes.json)",
+    "PARTITION": "the text of sinfo: expected scontrol show nodes --json > nodes.json",
+    "{": "JSON: expected a file name that ends in .json",
+}
+"""Beginnings of files that are no CSV of nodes, and what is wrong."""
+
+
 def from_csv(file: Path) -> Cluster:
     """Read a cluster from a CSV file with the columns `gpus, gpu_memory_gib, cores`, and optionally `gpu_type`."""
     with file.open(newline="") as lines:
+        first = lines.readline().lstrip()
+        if wrong := next((why for mark, why in NO_CSV.items() if first.startswith(mark)), None):
+            raise ValueError(f"{file}: found {wrong}")
+        lines.seek(0)
         rows = list(csv.DictReader(lines, skipinitialspace=True))
     try:
         gpus = tuple(int(row["gpus"]) for row in rows)

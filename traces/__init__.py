@@ -40,7 +40,7 @@ from gpu_cluster_gym.traces._registry import (
     provider,
     unknown,
 )
-from gpu_cluster_gym.traces._snapshot import Snapshot, cut, finished, snapshot
+from gpu_cluster_gym.traces._snapshot import Snapshot, cut, finished, has_known_columns, snapshot
 from gpu_cluster_gym.traces._streams import seed_from, stream
 from gpu_cluster_gym.traces._table import OVER_LIMIT, TraceError, check, first
 from gpu_cluster_gym.traces._times import zone_expected
@@ -75,6 +75,7 @@ __all__ = [
     "find",
     "finished",
     "first",
+    "has_known_columns",
     "load",
     "load_own",
     "models",

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 GENERIC = "generic"
 FOREIGN = (
     ("---------- ", "the columns of a terminal", "sacct --parsable2"),
-    ("JOBID ", "squeue", "the history of jobs, from sacct --parsable2"),
+    (
+        "JOBID ",
+        "squeue",
+        "the history of jobs, from sacct --parsable2 (as a snapshot for forecast and decide: squeue --all --json)",
+    ),
     ("<html", "a web page", "the log itself: download the raw file"),
     ("<!doctype html", "a web page", "the log itself: download the raw file"),
     ("version https://git-lfs", "a pointer of Git LFS", "the log itself (git lfs pull)"),

@@ -67,13 +67,19 @@ def snapshot(
     time_zone: zone of times that have none; None for UTC
     at: the time, as the log writes times; all later events of the log are hidden. None for the file's latest time
 
-    TraceError for a malformed file, and where no job runs or queues then.
+    TraceError for a malformed file, and where no job of a log runs or queues then; a queue may be empty.
     """
     from gpu_cluster_gym.traces import _readers, _squeue
     from gpu_cluster_gym.traces._delimited import head_of
 
     late: list[str] = []
-    if name is None and not columns and _squeue.looks_like(head_of(file)):
+    is_queue = name is None and _squeue.looks_like(head_of(file))
+    if is_queue:
+        if columns:
+            found_columns = "--columns for squeue --json, whose columns are known"
+            raise TraceError(
+                file, None, None, found_columns, "no --columns, or a --history with such headings"
+            )
         table, found, now_s = _squeue.read(file)
         if at is not None:
             raise TraceError(
@@ -89,16 +95,32 @@ def snapshot(
                 late = [f"hours between the log's last event and --at: {(now_s - last_s) / HOUR_S:,.0f}"]
     if "logged_start_s" not in table:
         raise TraceError(file, None, None, "no starts of jobs", "the column logged_start_s, for running jobs")
-    now = cut(table, now_s, file)
+    now = cut(table, now_s, file, may_be_empty=is_queue)
     unstated = _without_times(table, now) if table.attrs.get("blank_is_queued") else []
     return replace(now, held=found.held, priority=found.priority, notes=(*late, *now.notes, *unstated))
 
 
-def finished(file: File, *, time_zone: str | None = None) -> tuple[pd.DataFrame, list[str]]:
-    """Return the jobs on GPUs of a log that have ended, and notes on those left out; TraceError for a malformed log."""
+def has_known_columns(file: File) -> bool:
+    """Return whether a file looks like a format whose columns are known, so that it needs no `columns`."""
+    from gpu_cluster_gym.traces import _readers, _squeue
+    from gpu_cluster_gym.traces._delimited import head_of
+
+    head = head_of(file)
+    if head.text == "PAR1":  # whose headings are not in its beginning
+        return False
+    return _squeue.looks_like(head) or any(each.looks_like(head) for each in _readers.readers().values())
+
+
+def finished(
+    file: File, *, columns: tuple[tuple[str, str], ...] = (), time_zone: str | None = None
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the jobs on GPUs of a log that have ended, and notes on those left out; TraceError for a malformed log.
+
+    columns: as for `snapshot`.
+    """
     from gpu_cluster_gym.traces import _readers
 
-    table = _readers.read(None, file, Options(time_zone=time_zone, unfinished=True))
+    table = _readers.read(None, file, Options(columns, time_zone, unfinished=True))
     on_gpus, ended = table["num_gpus"] > 0, table["duration_s"].notna()
     why = {"without GPUs": ~on_gpus, "that still run or queue": on_gpus & ~ended}
     notes = [
@@ -111,12 +133,14 @@ def finished(file: File, *, time_zone: str | None = None) -> tuple[pd.DataFrame,
     return table[on_gpus & ended].reset_index(drop=True), notes
 
 
-def cut(table: pd.DataFrame, now_s: float, file: File = "job table") -> Snapshot:
+def cut(
+    table: pd.DataFrame, now_s: float, file: File = "job table", *, may_be_empty: bool = False
+) -> Snapshot:
     """Return a snapshot of a job table at a time; run times and starts of later times are hidden.
 
     table: a job table with logged starts. At the end of the log, a queued job has NaN as start and run time,
         a running job NaN as run time.
-    TraceError where no job runs or queues then.
+    TraceError where no job runs or queues then, unless `may_be_empty`.
     """
     notes = list(table.attrs.get("notes", ()))
     start_s, end_s = table["logged_start_s"], table["logged_start_s"] + table["duration_s"]
@@ -127,7 +151,7 @@ def cut(table: pd.DataFrame, now_s: float, file: File = "job table") -> Snapshot
     if on_cpu := int((present["num_gpus"] == 0).sum()):
         notes.append(f"jobs without GPUs left out of the snapshot: {on_cpu:,}")
         present = present[present["num_gpus"] > 0]
-    if present.empty:
+    if present.empty and not may_be_empty:
         raise TraceError(
             file,
             None,

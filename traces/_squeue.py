@@ -6,6 +6,7 @@ is the scheduler's estimate and is not read. Sources: the OpenAPI specifications
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from gpu_cluster_gym.traces._columns import NOTHING
 from gpu_cluster_gym.traces._json import Objects
 from gpu_cluster_gym.traces._log import File, Head
-from gpu_cluster_gym.traces._table import TraceError, check, quote, read_bytes
+from gpu_cluster_gym.traces._table import TraceError, check, open_text, quote, read_bytes
 from gpu_cluster_gym.traces.slurm import (
     ENDED,
     QUEUED,
@@ -48,6 +49,7 @@ NEVER = re.compile(
 """Reasons for which a pending job cannot start until an administrator or its user changes something."""
 ORDINARY = ("", "None", "Priority", "Resources", "Prolog", "Cleaning", "SchedDefer")
 """Reasons of a pending job that waits for resources, or for its turn."""
+READ_AS = "read as the output of squeue --json"
 RUNS_ON_SLICES = "running jobs whose MIG slices are not counted, since several jobs may run on one GPU"
 QUEUES_FOR_SLICES = "queued jobs whose MIG slices are not counted, since the simulated cluster has no slices"
 MINUTE = 60.0
@@ -91,7 +93,7 @@ def looks_like(head: Head) -> bool:
 def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
     """Return the job table, held GPUs and priorities, and the time of the snapshot, s since 1970.
 
-    TraceError for a malformed file.
+    The table of an idle cluster is empty. TraceError for a malformed file.
     """
     import pandas as pd
 
@@ -109,9 +111,12 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
                 queue.priority[row["job_id"]] = priority + _number(job, "nice", file, line, 0.0)
     notes = [f"{what}: {number:,}" for what, number in counts.items()]
     if not rows:
-        raise TraceError(file, None, None, f"no running or queued job ({'; '.join(notes)})", "at least one")
-    table = pd.DataFrame(rows)
+        _refuse_other(file)
+    table = pd.DataFrame(rows) if rows else _no_jobs()
     now_s = _now(file, table, notes)
+    if not rows:
+        table.attrs["notes"] = [READ_AS, *notes]
+        return table, queue, now_s
     limit = table["time_limit_s"]
     if limit.notna().any():
         if limit.isna().any():
@@ -131,8 +136,30 @@ def read(file: File) -> tuple[pd.DataFrame, Queue, float]:
     starts = dict(zip(table["job_id"], start_s, strict=True))
     checked["logged_start_s"] = [starts[each] for each in checked["job_id"]]
     checked["duration_s"] = np.nan
-    checked.attrs["notes"] = ["read as the output of squeue --json", *notes, *checked.attrs["notes"]]
+    checked.attrs["notes"] = [READ_AS, *notes, *checked.attrs["notes"]]
     return checked, queue, now_s
+
+
+def _no_jobs() -> pd.DataFrame:
+    """Return the job table of an empty queue."""
+    import pandas as pd
+
+    numbers = {name: np.zeros(0) for name in ("submit_s", "logged_start_s", "duration_s", "time_limit_s")}
+    table = pd.DataFrame({"job_id": np.zeros(0, object), "num_gpus": np.zeros(0, np.int64), **numbers})
+    table.attrs["origin"] = {}
+    return table
+
+
+def _refuse_other(file: File) -> None:
+    """Raise TraceError where a file without jobs is no empty queue: where it has no list of jobs, or has errors."""
+    found = json.loads(open_text(file).read())
+    if "jobs" not in found:
+        nodes = ", but one of nodes" if {"nodes", "sinfo"} & {*found} else ""
+        expected = "the output of squeue --all --json (nodes are passed with --cluster)"
+        raise TraceError(file, None, None, f"no list named jobs{nodes}", expected)
+    if errors := found.get("errors"):
+        expected = "the output of squeue --all --json without errors: run it again"
+        raise TraceError(file, None, None, f"no jobs, but errors: {quote(json.dumps(errors))}", expected)
 
 
 def _rows(job: dict[str, Any], file: File, line: int, counts: Counter[str]) -> list[dict[str, Any]]:
@@ -278,7 +305,7 @@ def hosts(text: str) -> list[str]:
 def _now(file: File, table: pd.DataFrame, notes: list[str]) -> float:
     """Return the time of the snapshot: as Slurm states, else the file's modification time, with a note."""
     times = table[["submit_s", "logged_start_s"]].to_numpy(float)
-    latest = float(np.nanmax(times))
+    latest = float(np.nanmax(times)) if len(table) else 0.0
     if said := _UPDATE.search(read_bytes(file).decode("utf-8")):
         return max(float(said[1] or said[2]), latest)
     written = Path(file).stat().st_mtime

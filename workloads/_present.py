@@ -13,6 +13,7 @@ import numpy as np
 from gpu_cluster_gym.simulator.cluster import Cluster
 from gpu_cluster_gym.simulator.cluster import cluster as cluster_of
 from gpu_cluster_gym.simulator.constraints import NO_CONSTRAINTS, Constraints
+from gpu_cluster_gym.simulator.kernel.cluster.layout import JOB
 from gpu_cluster_gym.simulator.policy import Placement
 from gpu_cluster_gym.traces import NOTHING, Snapshot
 from gpu_cluster_gym.workloads._constraints import (
@@ -136,6 +137,8 @@ def present(snapshot: Snapshot, scenario: Scenario, *, history: pd.DataFrame | N
     now, notes = snapshot.present, list(snapshot.notes)
     notes += [machines.left_out] if machines.left_out else []
     notes += named_nodes(scenario, machines)
+    if now.empty:  # also without the columns that bind jobs
+        return _idle(now, snapshot.now_s, machines, scenario, notes)
     if off := not_simulated(now, scenario):
         notes.append(f"columns of the log without effect: {', '.join(off)} (see --constraints)")
     binding = columns_that_bind(now, scenario)
@@ -157,6 +160,8 @@ def present(snapshot: Snapshot, scenario: Scenario, *, history: pd.DataFrame | N
     now, gone = _that_their_nodes_fit(now, machines, of_futures, now["logged_start_s"].notna())
     if gone:
         notes.append(f"jobs wider than the nodes that they may use left out: {gone:,}")
+    if now.empty:
+        return _idle(now, snapshot.now_s, machines, scenario, notes)
     past, wide = _that_fit(history, machines)
     if wide:
         notes.append(f"jobs of the history wider than {machines.name} left out: {wide:,}")
@@ -177,6 +182,14 @@ def present(snapshot: Snapshot, scenario: Scenario, *, history: pd.DataFrame | N
     return Present(
         now, jobs, places, snapshot.now_s, machines, scenario, tuple(notes), past, past_jobs, constraints
     )
+
+
+def _idle(
+    table: pd.DataFrame, now_s: float, machines: Cluster, scenario: Scenario, notes: Sequence[str]
+) -> Present:
+    """Return the state of a cluster without jobs, also without a history. table: without rows."""
+    none, table = np.zeros(0, JOB), table.assign(limit_s=table["duration_s"])
+    return Present(table, none, (), now_s, machines, scenario, tuple(notes), table, none)
 
 
 def _nodes_of(table: pd.DataFrame, scenario: Scenario, machines: Cluster) -> np.ndarray | None:

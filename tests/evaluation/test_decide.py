@@ -21,7 +21,7 @@ from gpu_cluster_gym.simulator.search import still_queued
 from gpu_cluster_gym.simulator.view import View
 from gpu_cluster_gym.traces import snapshot
 from gpu_cluster_gym.workloads import Present, Scenario, present
-from tests.cases.slurm_queue import NODES, job, small_queue, squeue
+from tests.cases.slurm_queue import NODES, RUNS, job, number, small_queue, squeue
 
 HEADER = "job_id,submit_s,num_gpus,duration_s,logged_start_s,time_limit_s"
 QUEUE = f"""{HEADER}
@@ -328,6 +328,121 @@ def test_other_files_of_nodes_are_refused(text: str, tmp_path: Path) -> None:
     file.write_text(text)
     with pytest.raises(ValueError, match=r"nodes\.json: expected"):
         cluster(str(file))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "note"),
+    [
+        ([], "read as the output of squeue --json"),
+        ([job(2, "PENDING", state_reason="JobHeldUser")], "resources (JobHeldUser): 1"),
+        ([job(2, "PENDING", tres_req_str="cpu=4")], "jobs without GPUs left out of the snapshot: 1"),
+        ([job(2, "PENDING", tres_req_str="gres/gpu=99")], "jobs wider than nodes (12 GPUs) left out: 1"),
+    ],
+)
+def test_an_idle_cluster_has_no_actions_and_no_starts(
+    jobs: list[dict[str, Any]], note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A regular job that asks then must not fail; the file of starts has its headings alone."""
+    small_queue(tmp_path)
+    queue = squeue(tmp_path / "squeue.json", *jobs, last_update=number(1_700_000_200), errors=[])
+    flags = [str(queue), "--cluster", str(tmp_path / "nodes.json")]
+    flags += ["--constraints", "partition", "--partitions", "a=0"] if not jobs else []
+    assert main(["decide", *flags]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["running"], found["queued"], found["actions"]) == (0, 0, [])
+    assert (found["time_s"], found["cluster"]["gpus"]) == (1_700_000_200, 12)
+    assert any(each.endswith(note) for each in found["notes"])
+    assert main(["decide", *flags, "--nice"]) == 0
+    assert capsys.readouterr().out == ""
+    (starts := tmp_path / "starts.csv").write_text("old")
+    assert main(["forecast", *flags, "--csv", str(starts)]) == 0
+    assert "No job is queued on nodes, nothing to forecast" in " ".join(capsys.readouterr().out.split())
+    assert starts.read_text() == "job_id,owner,num_gpus,waited_s,low,middle,high\n"
+
+
+def test_a_cluster_whose_jobs_all_run_has_no_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_queue(tmp_path)
+    queue = squeue(tmp_path / "squeue.json", RUNS)
+    assert main(["forecast", str(queue), "--cluster", str(tmp_path / "nodes.json")]) == 0
+    assert "No job is queued on nodes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            {"errors": [{"error": "Unable to contact slurm controller"}]},
+            "no jobs, but errors: .*Unable to contact",
+        ),
+        (
+            NODES | {"jobs": None},
+            r"no list named jobs, but one of nodes, expected the output of squeue --all --json",
+        ),
+    ],
+)
+def test_a_file_without_jobs_that_is_no_idle_queue_is_refused(
+    fields: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    (file := tmp_path / "squeue.json").write_text(
+        json.dumps(
+            {
+                name: each
+                for name, each in ({"meta": {"slurm": {}}, "jobs": []} | fields).items()
+                if each is not None
+            }
+        )
+    )
+    with pytest.raises(ValueError, match=words):
+        snapshot(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        (
+            "NodeName=n01 Arch=x86_64\n   Gres=gpu:8\n",
+            "nodes.txt",
+            "found the text of scontrol show nodes: expected its JSON",
+        ),
+        ("PARTITION AVAIL  TIMELIMIT\ngpu* up infinite\n", "nodes.txt", "found the text of sinfo"),
+        (json.dumps(NODES), "nodes", r"found JSON: expected a file name that ends in \.json"),
+    ],
+)
+def test_the_text_of_slurm_is_no_file_of_nodes(text: str, name: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=words):
+        cluster(str(tmp_path / name))
+
+
+def test_the_text_of_squeue_is_answered_with_its_json(tmp_path: Path) -> None:
+    (file := tmp_path / "squeue.txt").write_text("             JOBID PARTITION     NAME     USER ST\n")
+    with pytest.raises(ValueError, match=r"looks like squeue, .*forecast and decide: squeue --all --json"):
+        snapshot(file)
+
+
+def test_columns_apply_to_the_file_with_other_headings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here to the history, since squeue --json has known columns; alone, it refuses them."""
+    small_queue(tmp_path)
+    (log := tmp_path / "log.csv").write_text("Job,Come,GPUs,Began,Took\na,1600000000,1,1600000000,5\n")
+    columns = "job_id=Job,submit_s=Come,num_gpus=GPUs,logged_start_s=Began,duration_s=Took"
+    args = [
+        "decide",
+        str(tmp_path / "squeue.json"),
+        "--cluster",
+        str(tmp_path / "nodes.json"),
+        "--columns",
+        columns,
+    ]
+    assert main([*args, "--history", str(log)]) == 0
+    assert "run times from log.csv" in json.loads(capsys.readouterr().out)["notes"]
+    assert main(args) == 2
+    assert "found --columns for squeue --json, whose columns are known" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_the_queue_is_no_file_of_nodes(tmp_path: Path) -> None:
