@@ -102,7 +102,10 @@ def check(
         limit_s = np.where(columns["time_limit_s"] > 0, columns["time_limit_s"], np.inf)
         over = columns["duration_s"] > _OVER * limit_s
         if over.mean() > _SHARE_OVER:
-            remedy = "time_limit_s is in seconds (if the log has minutes, multiply them by 60)"
+            remedy = (
+                "time_limit_s is in seconds (if the log has minutes, multiply them by 60; 12:00 is 12 minutes, "
+                "and 12:00:00 is 12 hours)"
+            )
             checked.attrs["notes"].append(f"{OVER_LIMIT}: {over.sum():,} of {len(over):,}; {remedy}")
     return checked
 

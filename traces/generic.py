@@ -125,7 +125,8 @@ def _as_written(error: TraceError, own: Mapping[str, str], delimiter: str | None
     if delimiter and error.line is not None and error.line > 1:
         found = quote(_delimited.cell(error.file, error.line, heading, delimiter))
     column = heading if heading == name else f"{heading} ({name})"
-    return TraceError(error.file, error.line, column, found, error.expected)
+    none = "; 0: no limit" if name == "time_limit_s" else ""
+    return TraceError(error.file, error.line, column, found, f"{error.expected}{none}")
 
 
 reader = Reader("a table in the job table's own columns", looks_like, read)

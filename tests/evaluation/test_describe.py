@@ -88,14 +88,14 @@ def test_a_log_without_starts_says_so(tmp_path: Path) -> None:
     assert any("submissions, since the log has no starts" in line for line in lines)
 
 
-@pytest.mark.parametrize(("limit", "count"), [("60", 1), ("3600", 0), ("01:00:00", 0)])
+@pytest.mark.parametrize(("limit", "count"), [("60", 1), ("01:00", 1), ("3600", 0), ("01:00:00", 0)])
 def test_time_limits_in_another_unit_are_noted(limit: str, count: int, tmp_path: Path) -> None:
-    """Jobs of 30, 60 and 1 min with a limit of 60 min, in minutes, in seconds, and with a unit."""
+    """Jobs of 30, 60 and 1 min with a limit of 60 min, in minutes, as hours and minutes, in seconds, and in full."""
     rows = [f"{job},0,1,{run_s},{limit}" for job, run_s in (("a", 1800), ("b", 3600), ("c", 60))]
     lines = described(tmp_path, "\n".join(["job_id,submit_s,num_gpus,duration_s,time_limit_s", *rows, ""]))
     note = (
         "Note: jobs that ran more than 2 times as long as their time limit: 2 of 3; time_limit_s is in seconds "
-        "(if the log has minutes, multiply them by 60)."
+        "(if the log has minutes, multiply them by 60; 12:00 is 12 minutes, and 12:00:00 is 12 hours)."
     )
     assert lines.count(note) == count
 

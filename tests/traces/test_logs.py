@@ -578,3 +578,18 @@ def test_a_blank_run_time_follows_from_start_and_end(tmp_path: Path) -> None:
     rows = "a,0,1,1,9,\nb,5,1,7,12,5\nc,6,1,8,,\n"
     table = read(tmp_path, f"job_id,submit_s,num_gpus,logged_start_s,logged_end_s,duration_s\n{rows}")
     assert dict(zip(table["job_id"], table["duration_s"], strict=True)) == {"a": 8.0, "b": 5.0}
+
+
+@pytest.mark.parametrize("other", ["600", "0-01:00:00"])
+@pytest.mark.parametrize("cell", ["UNLIMITED", ""])
+def test_an_unreadable_limit_is_answered_with_that_for_none(other: str, cell: str, tmp_path: Path) -> None:
+    """In seconds and as a duration; the run time of a job has no such form."""
+    rows = f"job,submit_s,num_gpus,duration_s,Wall\na,0,1,60,{other}\nb,1,1,60,{cell}\n"
+    columns = "job_id=job,time_limit_s=Wall"
+    with pytest.raises(
+        ValueError, match=r"line 3, column Wall \(time_limit_s\): .* expected .*; 0: no limit"
+    ):
+        read(tmp_path, rows, columns=columns)
+    with pytest.raises(ValueError, match="column duration_s") as found:
+        read(tmp_path, rows.replace(f"b,1,1,60,{cell}", "b,1,1,x,600"), columns=columns)
+    assert "no limit" not in str(found.value)
