@@ -66,10 +66,13 @@ class Tenants:
             tenant = self.of_job[job]
             name = job if ids is None else ids[job]
             first = f"job {name} of tenant {self.names[tenant]!r} (GPUs: {num_gpus[job]:,})"
+            has_jobs = {*self.of_job.tolist()}
+            unused = [name for k, name in enumerate(self.names) if self.quotas[k] and k not in has_jobs]
+            unknown = f"; without jobs, but with a quota: {', '.join(unused[:5])}" if unused else ""
             raise ValueError(
                 f"{wide.sum():,} of {len(wide):,} jobs request more GPUs than their tenant's quota and could never "
-                f"start (the first is {first}, whose quota is {self.quotas[tenant]}): raise the quotas, let tenants "
-                "borrow (--borrowing idle), or drop such jobs (--drop-too-large)"
+                f"start (the first is {first}, whose quota is {self.quotas[tenant]}{unknown}): raise the quotas, let "
+                "tenants borrow (--borrowing idle), or drop such jobs (--drop-too-large)"
             )
 
     def fields(self) -> dict[str, Any]:

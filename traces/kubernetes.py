@@ -259,7 +259,8 @@ def _workload(item: _Item, counts: Counter[str]) -> dict[str, Any]:
     """Return the row of a workload of Kueue: from its last admission to its end."""
     spec, status = item.inside("spec"), item.inside("status")
     conditions = _conditions(status)
-    counts["workloads that were evicted, of which only the last admission counts"] += "Evicted" in conditions
+    if "Evicted" in conditions:
+        counts["workloads that were evicted, of which only the last admission counts"] += 1
     admitted, start = conditions.get("Admitted", ("", ""))
     finished, end = conditions.get("Finished", ("", ""))
     if admitted != "True" and finished == "True":  # finished workloads give their quota back

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpu_cluster_gym.workloads._scenario import Scenario, Window
     from gpu_cluster_gym.workloads._workload import Workload
 
-DAY_S = 86_400.0
+HOUR_S, DAY_S = 3600.0, 86_400.0
 BATCH_GAP_S = 60.0
 """Longest gap between jobs of a batch, as in the statistics of Philly's log."""
 JOBS_PER_DAY = 2_000
@@ -232,7 +232,8 @@ class Offered(NamedTuple):
 
     capped: with run times capped at the time in which jobs arrive
     uncapped: with whole run times
-    peak: of the work that is submitted in the busiest hour, over the GPU-seconds of an hour
+    peak: of the work that is submitted in the busiest hour, over the GPU-seconds of an hour; NaN where jobs arrive
+        within less than an hour
     """
 
     capped: float
@@ -252,7 +253,7 @@ def offered(work: Workload) -> Offered:
     if length_s <= 0:
         return Offered(np.inf, np.inf, np.inf)
     capped, uncapped = (load_of(table, gpus, length_s, limit) for limit in (length_s, np.inf))
-    return Offered(capped, uncapped, peak_load(table, gpus, length_s))
+    return Offered(capped, uncapped, peak_load(table, gpus, length_s) if length_s >= HOUR_S else np.nan)
 
 
 def offered_in_words(workloads: Sequence[Workload]) -> str:
@@ -260,10 +261,8 @@ def offered_in_words(workloads: Sequence[Workload]) -> str:
     capped, uncapped, peak = zip(*map(offered, workloads), strict=True)
     if not np.isfinite(capped).all():
         return "all jobs arrive at once" if len(workloads) == 1 else "all jobs of a window arrive at once"
-    return (
-        f"offered load {_range(capped, '.2f')} (uncapped {_range(uncapped, '.2f')}, busiest hour "
-        f"{_range(peak, '.3g')})"
-    )
+    busiest = f", busiest hour {_range(peak, '.3g')}" if np.isfinite(peak).all() else ""
+    return f"offered load {_range(capped, '.2f')} (uncapped {_range(uncapped, '.2f')}{busiest})"
 
 
 def parts_in_words(workloads: Sequence[Workload]) -> str:

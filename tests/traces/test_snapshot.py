@@ -209,6 +209,7 @@ def test_a_queued_workload_of_kueue_has_the_cluster_queue_of_its_local_queue(tmp
         "team-a/train-2": "research", "team-a/train-3": "other", "team-b/train-1": "main",
     }  # fmt: skip
     assert found.history["tenant"].tolist() == ["research"]
+    assert not any(note.endswith(": 0") for note in found.notes)
 
 
 # squeue --json

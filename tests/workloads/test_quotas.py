@@ -104,6 +104,8 @@ def test_a_job_too_wide_for_its_quota_is_named_by_its_id(tmp_path: Path) -> None
         ValueError, match=r"the first is job c of tenant 'two' \(GPUs: 4\), whose quota is 3\)"
     ):
         made(tmp_path, quotas="one=4,two=3,three=1")
+    with pytest.raises(ValueError, match=r"whose quota is 0; without jobs, but with a quota: tow\): raise"):
+        made(tmp_path, quotas="one=4,tow=3,three=1")
 
 
 def test_quotas_come_from_a_csv(tmp_path: Path) -> None:

@@ -440,16 +440,26 @@ def test_jobs_that_come_at_once_offer_no_finite_load() -> None:
 
 
 def test_the_load_of_other_windows_is_over_the_time_of_arrivals() -> None:
-    """A first submission at 1,000 s and a last at 3,000 s on 2 GPUs: 2,000 x 1 (or 5,000) + 500 x 2 GPU-seconds."""
+    """Submissions at 2,000 and 6,000 s on 2 GPUs: 4,000 x 1 (or 10,000) + 1,000 x 2 GPU-seconds, in two hours."""
     (load,) = at_once(1)
-    load.table = jobs_of((1000.0, 1, 5000.0), (3000.0, 2, 500.0))
+    load.table = jobs_of((2000.0, 1, 10_000.0), (6000.0, 2, 1000.0))
     found = offered(load)
-    assert found == pytest.approx((3000 / 4000, 6000 / 4000, 3000 / 7200))
-    assert offered_in_words([load]) == "offered load 0.75 (uncapped 1.50, busiest hour 0.417)"
-    more = SimpleNamespace(**vars(load) | {"table": load.table.assign(duration_s=500.0)})
+    assert found == pytest.approx((6000 / 8000, 12_000 / 8000, 4000 / 7200))
+    assert offered_in_words([load]) == "offered load 0.75 (uncapped 1.50, busiest hour 0.556)"
+    more = SimpleNamespace(**vars(load) | {"table": load.table.assign(duration_s=1000.0)})
     assert offered_in_words([load, more]) == (  # type: ignore[list-item]
-        "offered load 0.38 to 0.75 (uncapped 0.38 to 1.50, busiest hour 0.208 to 0.417)"
+        "offered load 0.38 to 0.75 (uncapped 0.38 to 1.50, busiest hour 0.278 to 0.556)"
     )
+
+
+@pytest.mark.parametrize(("last_s", "is_stated"), [(3599.0, False), (3600.0, True)])
+def test_jobs_of_less_than_an_hour_have_no_busiest_hour(last_s: float, *, is_stated: bool) -> None:
+    """An hour holds all of them, with less work per GPU-second than the minutes in which they arrive."""
+    (load,) = at_once(1)
+    load.table = jobs_of((0.0, 1, 60.0), (last_s, 1, 60.0))
+    assert ("busiest hour" in offered_in_words([load])) == is_stated
+    hours = SimpleNamespace(**vars(load) | {"table": jobs_of((0.0, 1, 60.0), (7200.0, 1, 60.0))})
+    assert ("busiest hour" in offered_in_words([load, hours])) == is_stated  # type: ignore[list-item]
 
 
 def test_parts_in_words_have_the_range_of_jobs(steady: Scenario) -> None:
