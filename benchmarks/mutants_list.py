@@ -209,8 +209,8 @@ MUTANTS = (
         "simulator/test_worked",
         (
             "strict skips like greedy",
-            "s.num_tenants == 0:\n                return\n            if s.discipline == STRICT:",
-            "s.num_tenants > 0:",
+            "if s.discipline == STRICT:\n                s.tenant_spared",
+            "if False:\n                s.tenant_spared",
         ),
         ("granted jobs wait an instant more", "if all_free(s, gpus) and", "if False and"),
     ),
@@ -218,9 +218,9 @@ MUTANTS = (
         f"{KERNEL}/rankings/rankings.py",
         "simulator/test_tenants",
         (
-            "a blocked head holds back nobody",
-            "if s.discipline == STRICT:\n                close_tenant",
-            "if False:\n                close_tenant",
+            "a blocked job holds back other tenants",
+            "s.tenant_spared[tenant] &= barred",
+            "s.tenant_spared[:] &= barred",
         ),
         ("running jobs need no quota", "return s.num_tenants > 0 and not within", "return False"),
         ("grants count for no quota", "            s.pass_gpus += jobs[job].num_gpus\n", ""),

@@ -82,12 +82,15 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """Return the commit of the running checkout, marked if tracked files differ from it; None outside a checkout."""
+    """Return the commit of the running checkout, marked if its folders differ from it; None outside a checkout."""
     try:
         top = _git("rev-parse", "--show-toplevel")
         if Path(top) != ROOT:
             return None
-        return _git("rev-parse", "HEAD") + (" with changes" if _git("status", "--porcelain", "-uno") else "")
+        changed = _git("status", "--porcelain", "-uno")
+        folders = _git("ls-tree", "-d", "--name-only", "HEAD").splitlines()
+        changed += _git("status", "--porcelain", "-uall", "--", *folders)  # also new files, such as a policy
+        return _git("rev-parse", "HEAD") + (" with changes" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return None
 

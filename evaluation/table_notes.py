@@ -171,8 +171,7 @@ def legend(
     windows = len(workloads)
     over = f", means over {windows} windows" if windows > 1 else ""
     lines = [
-        f"Times in seconds{over}. Slowdown counts run times below {SLOWDOWN_THRESHOLD_S:g} s as "
-        f"{SLOWDOWN_THRESHOLD_S:g} s."
+        f"Times in seconds{over}. Slowdown is JCT / run time under this policy, at least {SLOWDOWN_THRESHOLD_S:g} s."
     ]
     if len(summaries) > 1:
         mean = f", {ESTIMATOR}" if windows > 1 else ""

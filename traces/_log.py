@@ -222,11 +222,6 @@ class Log:
             self.count(part, f"{SHARES} ({asked:,.2f} GPUs requested, {given:,} simulated)")
         self["num_gpus"] = whole.astype(np.int64)
 
-    def mark_cpu_jobs(self) -> None:
-        """Set `kind` where some jobs ask for no GPU."""
-        if len(self) and (self["num_gpus"] == 0).any():
-            self["kind"] = np.where(self["num_gpus"] > 0, "gpu", "cpu").astype(object)
-
     def set_text(self, name: str, cells: npt.NDArray[Any], blank: Iterable[str] = ("",)) -> None:
         """Set a column of text, NOTHING where the log is blank; no column where all cells are."""
         empty = among(cells, blank)

@@ -77,6 +77,11 @@ def check(
         for column in COLUMNS
         if column.name in names
     }
+    if "kind" not in columns and (columns["num_gpus"] == 0).any():
+        kind = np.where(columns["num_gpus"] > 0, "gpu", "cpu").astype(object)
+        columns = {
+            each.name: columns.get(each.name, kind) for each in COLUMNS if each.name in {*columns, "kind"}
+        }
     _check_gpus(columns, lines, file)
     _check_unique(columns["job_id"], lines, file)
     _check_pairs(columns, lines, file)

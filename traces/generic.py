@@ -27,7 +27,7 @@ from gpu_cluster_gym.traces._log import (
     Reader,
 )
 from gpu_cluster_gym.traces._table import TraceError, parse_numbers, quote, values
-from gpu_cluster_gym.traces._times import Clock, Times, is_time, spans
+from gpu_cluster_gym.traces._times import EXAMPLE, Clock, Times, is_time, spans
 
 REQUIRED = [column.name for column in COLUMNS if column.required]
 CLOCKED = ("submit_s", "logged_start_s", LOGGED_END, "deadline_s")
@@ -101,8 +101,6 @@ def _table(
         raise TraceError(
             file, int(line[0]), mixed[0], "a number", "a time with its date, like the other times"
         )
-    if "kind" not in log:
-        log.mark_cpu_jobs()
     if "job_id" not in log:
         log["job_id"] = np.arange(1, len(log) + 1)
         log.notes.append("jobs are numbered by their rows, since no column has their ids")
@@ -182,7 +180,13 @@ class _Cells:
             )
             if kind == "time":
                 return self._clock.times(cells, line, heading, file)
-            found = values(self._column, cells, line, file)
+            try:
+                found = values(self._column, cells, line, file)
+            except TraceError as error:
+                if error.line != line[0]:
+                    raise
+                expected = f"{error.expected}, or {EXAMPLE}"
+                raise TraceError(file, error.line, error.column, error.found, expected) from None
             return Times(found, found)
         if self._name in SPANS and any(":" in cell for cell in cells[:100]):
             return spans(cells, line, heading, file)

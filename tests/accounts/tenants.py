@@ -176,7 +176,7 @@ class TenantSimulation(Simulation):
             self.walk_queue()
 
     def walk_queue(self) -> None:
-        """Start what may start and fits, in order; under `strict` a job that does not start blocks its tenant's nodes."""
+        """Start what may start and fits, in order; under `strict` a job that does not blocks its nodes."""
         refused: set[tuple[object, ...]] = set()
         blocked: dict[int, set[int]] = defaultdict(set)
         for p in self.in_order(self.those("queued")):
@@ -293,7 +293,11 @@ class TenantSimulation(Simulation):
                 within = self.quotas.borrowing != "none" or count + p.job.num_gpus <= limit
                 gpus = p.gpus if within and not p.gpus & granted else None
                 to_pause += [p] if gpus is None else []
-            elif self.was_paused_now(p) or count + p.job.num_gpus > limit or blocked & self.bound.nodes[p.index]:
+            elif (
+                self.was_paused_now(p)
+                or count + p.job.num_gpus > limit
+                or blocked & self.bound.nodes[p.index]
+            ):
                 gpus = None
                 classes.add(self.request_class(p))
             elif self.request_class(p) in classes:
