@@ -233,13 +233,18 @@ MUTANTS = (
     ),
     *in_file(
         f"{KERNEL}/rankings/easy.py",
+        "simulator/test_constraints",
+        (
+            "EASY reserves for one head in all",
+            "        close_behind(s, jobs, head)\n        head = start_up_to_head(s, jobs)\n",
+            "        head = NOBODY\n",
+        ),
+        ("EASY holds back jobs of other nodes", "return shares_a_node(", "return True or shares_a_node("),
+    ),
+    *in_file(
+        f"{KERNEL}/rankings/easy.py",
         "simulator/test_tenants",
         ("EASY reserves no quota", "    return not binds or s.pass_gpus", "    return True or s.pass_gpus"),
-        (
-            "EASY starts in other queues",
-            "if size == 0 or not is_of_pass(s, request_class):",
-            "if size == 0:",
-        ),
         (
             "EASY counts paused jobs from their first start",
             "resumes = s.phase_began[job] + (s.loading_s[job] if s.phase[job] == LOADING else 0.0)",

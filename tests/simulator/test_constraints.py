@@ -105,6 +105,18 @@ def test_easy_reserves_on_nodes_that_the_head_may_use(simulate: Simulate) -> Non
 
 
 @either
+def test_easy_reserves_for_a_head_of_each_partition(simulate: Simulate) -> None:
+    """B waits for node 0 until 10, and D for node 1 until 12; E, of 20 s, would delay D, and F, of 7 s, does not.
+
+    node 0  A 0-10   B 10-15
+    node 1  C 2-12 on one GPU   F 5-12 on the other   D 12-17   E 17-37
+    """
+    jobs = [job(0, 1, 10), job(1, 2, 5), job(2, 1, 10), job(3, 2, 5), job(4, 1, 20), job(5, 1, 7)]
+    found = simulate(jobs, nodes(2, 2), EASY, bound({0}, {0}, {1}, {1}, {1}, {1}))
+    assert finishes(found) == [10, 15, 12, 17, 37, 12]
+
+
+@either
 def test_a_job_starts_when_the_last_that_it_waits_for_ends(simulate: Simulate) -> None:
     """C waits for A (0-10) and B (0-30), though GPUs are idle; its wait counts from its submission at 5."""
     jobs = [job(0, 1, 10), job(0, 1, 30), job(5, 1, 10)]
