@@ -232,6 +232,20 @@ MUTANTS = (
         ("what one tenant may take, the next may too", "            withdraw(s)\n", ""),
     ),
     *in_file(
+        f"{KERNEL}/rankings/rankings.py",
+        "simulator/test_constraints",
+        (
+            "a blocked job blocks all nodes",
+            "s.tenant_spared[tenant] &= barred",
+            "s.tenant_spared[tenant] = 0",
+        ),
+        (
+            "with pauses a blocked job blocks all nodes",
+            "                spared &= jobs[job].barred",
+            "                spared = 0",
+        ),
+    ),
+    *in_file(
         f"{KERNEL}/rankings/easy.py",
         "simulator/test_constraints",
         (

@@ -45,8 +45,9 @@ MAX_ABOVE = 0.01
 """Largest share of the log's GPU time beyond the cluster's GPUs, since clocks of hosts differ: our choice."""
 MIN_WAIT_S = 1.0
 """Minimum logged mean wait for a verdict, s."""
+SHORT_WAIT_S = 300.0
+"""Mean wait, s, up to which a scheduler's delays of some seconds may matter: our choice."""
 LONG_WAIT_S = 60.0
-SHORT_WAIT_S = 300.0  # mean wait in which delays of some seconds may matter
 """Waits up to this, s, count as those of the scheduler's cycle, not of the queue."""
 
 
@@ -269,8 +270,8 @@ def lines(
     parts = workload.scenario.parts
     if judged and found.too_far:
         hints = (
-            _many_over_limit(workload),
             _short_waits(found),
+            _many_over_limit(workload),
             _several_partitions(workload),
             _several_tenants(workload, found),
             _given_quotas(workload),

@@ -101,7 +101,7 @@ def _quoted(text: str) -> str:
     """Return pairs with quotes around each pair instead of its heading only, as the module csv requires."""
     parts = text.split('"')
     if len(parts) % 2 == 0:
-        raise ValueError("a closing quote is missing")
+        raise ValueError('a closing quote is missing: expected pairs such as job_id="job id",submit_s=submit')
     for at in range(1, len(parts), 2):
         before, comma, own = parts[at - 1].rpartition(",")
         parts[at - 1], parts[at] = before + comma, f'"{own}{parts[at]}"'

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_cluster_gym.traces._asking import refuse_while_asking
-from gpu_cluster_gym.traces._columns import COLUMNS, GPUS, LIMITS, NOTHING, Column
+from gpu_cluster_gym.traces._columns import COLUMNS, LIMITS, NOTHING, Column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -217,9 +217,8 @@ def _check_gpus(
     wrong = (gpus == 0) != on_cpu
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise TraceError(
-            file, int(line[row]), "num_gpus", quote(gpus[row]), "0, since kind is cpu" if gpus[row] else GPUS
-        )
+        expected = "0, since kind is cpu" if gpus[row] else "at least 1, since kind is gpu"
+        raise TraceError(file, int(line[row]), "num_gpus", quote(gpus[row]), expected)
 
 
 def _check_pairs(

@@ -175,6 +175,7 @@ class _Cells:
         ):
             return self._with_blanks(cells, blank, line, heading, file)
         if self._name in CLOCKED:
+            is_first = self._name not in self._kinds
             kind = self._kinds.setdefault(
                 self._name, "time" if len(cells) and is_time(cells[0]) else "number"
             )
@@ -183,7 +184,7 @@ class _Cells:
             try:
                 found = values(self._column, cells, line, file)
             except TraceError as error:
-                if error.line != line[0]:
+                if not is_first or error.line != line[0]:
                     raise
                 expected = f"{error.expected}, or {EXAMPLE}"
                 raise TraceError(file, error.line, error.column, error.found, expected) from None
@@ -202,14 +203,14 @@ class _Cells:
         """Return the cells in the column's type, NaN where they are blank."""
         seconds = np.full(len(cells), np.nan)
         if blank.all():
-            return Times(seconds, seconds) if self._name in CLOCKED else seconds
+            return Times(seconds, seconds, self._clock.zone or "UTC") if self._name in CLOCKED else seconds
         found = self(cells[~blank], line[~blank], heading, file)
         if not isinstance(found, Times):
             seconds[~blank] = found
             return seconds
         late = seconds.copy()
         seconds[~blank], late[~blank] = found.early, found.late
-        return Times(seconds, late)
+        return Times(seconds, late, found.zone)
 
 
 _END = Column(LOGGED_END, float, "s", "end in the log", minimum=-np.inf)

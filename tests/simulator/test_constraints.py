@@ -158,10 +158,15 @@ def test_a_blocked_job_blocks_only_nodes_that_it_may_use(simulate: Simulate) -> 
 
 @either
 def test_with_pauses_a_blocked_job_blocks_only_nodes_that_it_may_use(simulate: Simulate) -> None:
-    """Under strict SRTF B, longer than A, waits for node 0; C, longer than both, does not wait for B on node 1."""
-    jobs = [job(0, 2, 10), job(1, 2, 20), job(2, 1, 30)]
+    """Under strict SRTF C, longer than A, waits for node 0; D, longer than both, displaces B on node 1 all the same.
+
+    node 0  A 0-30   C 30-80
+    node 1  B 0-2    D 2-62 on one GPU   B 62-160
+    """
+    jobs = [job(0, 2, 30), job(0, 2, 100), job(1, 2, 50), job(2, 1, 60)]
     strict = SRTF._replace(discipline="strict")
-    assert finishes(simulate(jobs, nodes(2, 2), strict, bound({0}, {0}, {1}))) == [10, 30, 32]
+    found = simulate(jobs, nodes(2, 2), strict, bound({0}, {1}, {0}, {1}))
+    assert finishes(found) == [30, 160, 80, 62]
 
 
 def test_a_held_job_is_present_but_not_queued() -> None:
