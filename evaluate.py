@@ -107,7 +107,8 @@ class Evaluation:
     audit: bool = False
     """Instead of scoring the policies, test whether they use information about the future: on random workloads that
     differ only from some time on, decisions before that time must be equal. Prints a line for what policies are
-    shown, and one per policy; the exit code is 1 if a line reports leaks."""
+    shown, and one per policy; workloads on which a policy raises an error are left out and counted, and the first
+    is named. The exit code is 1 if a line reports leaks."""
     what_if: str | None = choice(None, expected=what_if_expected)
     """Instead of comparing the policies, print their mean waits on clusters of other sizes, as in nodes=8..24 (with
     --full-trace; at most 12 sizes, spread over the range), with intervals over days of submission, or over tenths of a

@@ -242,9 +242,12 @@ def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
     start: name of the reference policy.
     """
     (began, first), (ended, last) = times[0], times[-1]
-    rate = (last.step - first.step) / max(ended - began, 1e-9)
     resumed = first.step > 0
-    found = f"no validation better than {'when the run was resumed' if resumed else 'before training'}"
+    found = (
+        "no better checkpoint since the run was resumed"
+        if resumed
+        else "no validation better than before training"
+    )
     for at, kept in reversed(times if resumed else times[1:]):
         if kept.best:
             found = f"kept checkpoint {kept.own.ratio:.3f} after {(at - began) / 60:.1f} min ({kept.step:,} steps)"
@@ -252,7 +255,9 @@ def pace(times: Sequence[tuple[float, Validated]], start: str) -> str:
             if lowest.own.ratio < kept.own.ratio:
                 found += f", not worse by its interval than the lowest, {lowest.own.ratio:.3f} ({lowest.step:,} steps)"
             break
-    return f"Mean JCT / {start}: {found}; {rate:,.0f} steps per second, validations included."
+    if ended > began:
+        found += f"; {(last.step - first.step) / (ended - began):,.0f} steps per second, validations included"
+    return f"Mean JCT / {start}: {found}."
 
 
 def passed(times: Sequence[tuple[float, Validated]]) -> str:
@@ -267,7 +272,7 @@ def passed(times: Sequence[tuple[float, Validated]]) -> str:
         if name != START
     }
     in_order = sorted(when, key=lambda name: when[name])
-    early = "when the run was resumed" if first.step else "before training"
+    early = "at the first validation after it was resumed" if first.step else "before training"
     beaten = [
         f"{name} ({f'{when[name] / 60:.1f} min' if when[name] else early})"
         for name in in_order

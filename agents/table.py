@@ -163,7 +163,9 @@ def labels(training: Training) -> dict[str, str]:
         start: [],
         WITHOUT_HISTORY: ["union"],
         INITIAL: [],
-        UNTRAINED: ["random weights"] if isinstance(training, PlainTraining) else [],
+        UNTRAINED: ["other random weights than the agent began with"]
+        if isinstance(training, PlainTraining)
+        else [],
         CONSTANTS: [],
     }
     if not isinstance(training, PlainTraining):

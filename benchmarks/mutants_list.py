@@ -209,8 +209,8 @@ MUTANTS = (
         "simulator/test_worked",
         (
             "strict skips like greedy",
-            "s.num_tenants == 0:\n                return\n            if s.discipline == STRICT:",
-            "s.num_tenants > 0:",
+            "if s.discipline == STRICT:\n                s.tenant_spared",
+            "if False:\n                s.tenant_spared",
         ),
         ("granted jobs wait an instant more", "if all_free(s, gpus) and", "if False and"),
     ),
@@ -218,9 +218,9 @@ MUTANTS = (
         f"{KERNEL}/rankings/rankings.py",
         "simulator/test_tenants",
         (
-            "a blocked head holds back nobody",
-            "if s.discipline == STRICT:\n                close_tenant",
-            "if False:\n                close_tenant",
+            "a blocked job holds back other tenants",
+            "s.tenant_spared[tenant] &= barred",
+            "s.tenant_spared[:] &= barred",
         ),
         ("running jobs need no quota", "return s.num_tenants > 0 and not within", "return False"),
         ("grants count for no quota", "            s.pass_gpus += jobs[job].num_gpus\n", ""),
@@ -232,14 +232,33 @@ MUTANTS = (
         ("what one tenant may take, the next may too", "            withdraw(s)\n", ""),
     ),
     *in_file(
+        f"{KERNEL}/rankings/rankings.py",
+        "simulator/test_constraints",
+        (
+            "a blocked job blocks all nodes",
+            "s.tenant_spared[tenant] &= barred",
+            "s.tenant_spared[tenant] = 0",
+        ),
+        (
+            "with pauses a blocked job blocks all nodes",
+            "                spared &= jobs[job].barred",
+            "                spared = 0",
+        ),
+    ),
+    *in_file(
+        f"{KERNEL}/rankings/easy.py",
+        "simulator/test_constraints",
+        (
+            "EASY reserves for one head in all",
+            "        close_behind(s, jobs, head)\n        head = start_up_to_head(s, jobs)\n",
+            "        head = NOBODY\n",
+        ),
+        ("EASY holds back jobs of other nodes", "return shares_a_node(", "return True or shares_a_node("),
+    ),
+    *in_file(
         f"{KERNEL}/rankings/easy.py",
         "simulator/test_tenants",
         ("EASY reserves no quota", "    return not binds or s.pass_gpus", "    return True or s.pass_gpus"),
-        (
-            "EASY starts in other queues",
-            "if size == 0 or not is_of_pass(s, request_class):",
-            "if size == 0:",
-        ),
         (
             "EASY counts paused jobs from their first start",
             "resumes = s.phase_began[job] + (s.loading_s[job] if s.phase[job] == LOADING else 0.0)",

@@ -262,11 +262,14 @@ class MovesEnv(UnionEnv):
     kind = MovesBatch
 
     def moves(self) -> list[Move]:
-        """Return the listed moves in words, by index."""
+        """Return the listed moves, by index."""
         return self.batch.moves(0)
 
     def advantages_s(self) -> np.ndarray:
-        """Return the advantage of each move over the rule's own choice, job-seconds: float64 (max_moves,)."""
+        """Return the advantage of each move over the rule's own choice, job-seconds: float64 (max_moves,).
+
+        Indices without a move have 0: apply the mask.
+        """
         found: np.ndarray = self.batch.advantages_s()[0]
         return found
 

@@ -93,7 +93,10 @@ class Audited:
     def __str__(self) -> str:
         """Return a line."""
         if not self.pairs:
-            why = self.left_out[0][1] if self.left_out else "nothing differed"
+            why = "nothing differed"
+            if self.left_out:
+                seed, error = self.left_out[0]
+                why = f"{error} (random workload {seed}; --audit --seed {seed} begins with it)"
             return f"{self.name}: no pair could be tried: {why}"
         line = f"{self.name}: {self.pairs} pairs, {len(self.leaks)} {'leak' if len(self.leaks) == 1 else 'leaks'}"
         if self.leaks:

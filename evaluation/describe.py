@@ -106,7 +106,7 @@ def pairs_of(columns: str | None) -> tuple[tuple[str, str], ...]:
     try:
         return columns_given(columns)
     except ValueError as error:
-        raise ValueError(f"--columns {columns}: {error}; see --help for its form") from None
+        raise ValueError(f"--columns {columns}: {error}") from None
 
 
 def description(jobs: pd.DataFrame, name: str) -> list[str]:

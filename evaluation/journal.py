@@ -202,6 +202,7 @@ def _files(policy: str) -> dict[str, Path]:
     That is its package, or, for a module of no package, the modules of the current folder. This project's own modules
     are left out but for that of the policy: they have a commit and a version.
     """
+    policy = policy.removeprefix("lookahead:")
     if Path(policy).is_dir():
         agent = run_folder.agent_folder(Path(policy))
         return {file.name: file for file in sorted(agent.iterdir()) if file.is_file()}

@@ -69,7 +69,7 @@ class Windows:
 
     @cached_property
     def slowdown(self) -> pd.Series:
-        """Bounded slowdown of each job: max(1, jct / max(run, 10 s))."""
+        """Bounded slowdown of each job: max(1, jct / max(run, 10 s)), with the run time under this policy."""
         run_s = self.results["run_s"].clip(lower=SLOWDOWN_THRESHOLD_S)
         return (self.results["jct_s"] / run_s).clip(lower=1.0)
 

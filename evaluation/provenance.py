@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 PROVENANCE = "provenance.json"
 ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("agents", "baselines", "envs", "evaluation", "experiments", "simulator", "traces", "workloads")
+"""Folders of the package, in which new modules count as changes of the checkout."""
 LIBRARIES = (
     "gpu-cluster-gym",
     "numpy",
@@ -82,12 +84,17 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """Return the commit of the running checkout, marked if tracked files differ from it; None outside a checkout."""
+    """Return the commit of the running checkout, marked if it differs in a tracked file or has new modules; else None.
+
+    New modules are Python files in the package's folders, such as a policy that is not committed.
+    """
     try:
         top = _git("rev-parse", "--show-toplevel")
         if Path(top) != ROOT:
             return None
-        return _git("rev-parse", "HEAD") + (" with changes" if _git("status", "--porcelain", "-uno") else "")
+        changed = _git("status", "--porcelain", "-uno")
+        changed += _git("status", "--porcelain", "-uall", "--", *(f"{each}/*.py" for each in FOLDERS))
+        return _git("rev-parse", "HEAD") + (" with changes" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -45,6 +45,8 @@ MAX_ABOVE = 0.01
 """Largest share of the log's GPU time beyond the cluster's GPUs, since clocks of hosts differ: our choice."""
 MIN_WAIT_S = 1.0
 """Minimum logged mean wait for a verdict, s."""
+SHORT_WAIT_S = 300.0
+"""Mean wait, s, up to which a scheduler's delays of some seconds may matter: our choice."""
 LONG_WAIT_S = 60.0
 """Waits up to this, s, count as those of the scheduler's cycle, not of the queue."""
 
@@ -268,6 +270,7 @@ def lines(
     parts = workload.scenario.parts
     if judged and found.too_far:
         hints = (
+            _short_waits(found),
             _many_over_limit(workload),
             _several_partitions(workload),
             _several_tenants(workload, found),
@@ -297,8 +300,8 @@ def sentence(
         return f"{too_far(name, calibration)}."
     if (pauses := int(policy["preemptions"].sum())) and "preemption" not in parts:
         return (
-            f"No verdict on {name}: it paused jobs {pauses:,} times, which costs nothing here, since preemption is "
-            "not simulated (add it to --physics, as in measured,preemption)."
+            f"No verdict on {name}: jobs were paused {pauses:,} times under it, which costs nothing here, since "
+            "preemption is not simulated (add it to --physics, as in measured,preemption)."
         )
     found = effect(policy, own)
     what = f"{_percent(abs(found.change))} {'lower' if found.change < 0 else 'higher'}"
@@ -341,6 +344,16 @@ def _many_over_limit(workload: "Workload") -> str:
     return f"{found[0].upper()}{found[1:]}." if found else ""
 
 
+def _short_waits(calibration: Calibration) -> str:
+    """Return a hint that a scheduler's own delays may matter; empty unless waits are short, and longer in the log."""
+    if calibration.log_s > SHORT_WAIT_S or calibration.simulated_s >= calibration.log_s:
+        return ""
+    return (
+        "Or the logged waits, which are short and longer than the simulated ones, include the scheduler's cycles and "
+        "the launch and end of jobs, which take some seconds each and are not simulated."
+    )
+
+
 def _several_partitions(workload: "Workload") -> str:
     """Return a hint that the log has several partitions; empty where it has not, or where they are simulated."""
     if workload.scenario.partitions:
@@ -351,7 +364,7 @@ def _several_partitions(workload: "Workload") -> str:
     return (
         f"The log's jobs belong to {len(names)} partitions ({_first(names)}), simulated as one: name their nodes "
         "(--constraints partition --partitions NAME=0-3,...), or compare the jobs of one partition on its own nodes "
-        "(sacct --partition NAME)."
+        "(of Slurm: sacct --partition NAME)."
     )
 
 

@@ -107,11 +107,17 @@ def on_sizes(scenario: "Scenario", nodes: Sequence[int]) -> Iterator["Workload"]
     """Yield the full trace on the scenario's cluster with each number of nodes, in ascending order.
 
     All have the same jobs: those that the smallest size drops are dropped at every size. ValueError for a cluster with
-    different nodes, or on which some job cannot run, and for a load to which arrivals would be scaled at each size.
+    different nodes, or on which some job cannot run, for partitions, and for a load to which arrivals would be scaled
+    at each size.
     """
     if scenario.target_load:
         raise ValueError(
             "--what-if keeps the arrivals of the jobs, and --target-load changes them with each size: drop it"
+        )
+    if scenario.partitions:
+        raise ValueError(
+            "--what-if adds nodes, which would belong to none of --partitions: compare the jobs of one partition on "
+            "its own nodes, without --partitions"
         )
     shape = shape_of_nodes(scenario.cluster_name)
     kept: pd.Series | None = None

@@ -257,11 +257,14 @@ def _crossing(outcome: Outcome, name: str) -> str:
 def claims(outcome: Outcome) -> list[Claim]:
     """Return the claims on running out of memory, with exact and inexact profiles, and on the tail."""
     off = ERRORS[0]
-    blind = "Under blind FIFO, jobs run out of memory more than 0 times per trial."
+    blind = (
+        f"Under blind FIFO, jobs run out of memory more than 0 times per trial (mean of {len(SETS)} sets)."
+    )
     exact = "Under Xonar with exact profiles, jobs run out of memory exactly 0 times (true by construction)."
     percent_off = f"{100 * off:.0f} %"
     inexact = (
-        f"Under Xonar with an error of {percent_off} in profiled memory, jobs run out of it exactly 0 times."
+        f"Under Xonar with an error of {percent_off} in profiled memory, jobs run out of it exactly 0 times (mean of "
+        f"{len(SETS)} sets)."
     )
     return [
         Claim(blind, _failures(outcome, BLIND, SETS), "more than", paper=0, form="{:.2f}"),

@@ -201,7 +201,8 @@ class Ranking:
         that does not fit if their mean remaining time exceeds the sum over victims of (the job's remaining time +
         `margin` x the victim's overhead)
     exponent, margin: as above; margin 0 ignores overheads, infinity never preempts
-    discipline: `greedy` skips blocked jobs, `strict` stops at one, `easy` is EASY backfilling; None: scenario's
+    discipline: `greedy` skips blocked jobs, `strict` lets one block later jobs on nodes that its constraints allow,
+        `easy` is EASY backfilling; None: scenario's
     levels: attained GPU-seconds at which `level` rises
     """
 

@@ -210,10 +210,13 @@ KEYS = {
     "priority": "priority of the log, negated",
 }
 GREEDY_RULE = "Jobs are tried in this order: each that fits starts, and one that does not fit is skipped."
-STRICT_RULE = "Jobs start in this order; the first that does not fit blocks all later ones."
+STRICT_RULE = (
+    "Jobs start in this order; one that does not fit blocks later ones (of its tenant) that may use a node that its "
+    "constraints allow."
+)
 EASY_RULE = (
-    "Jobs start in this order up to the first that does not fit, the head; a later one starts only if it cannot delay "
-    "the head."
+    "Jobs start in this order up to the first that does not fit, the head; a later one (of its tenant, on its nodes) "
+    "starts only if it cannot delay the head."
 )
 ORDER_RULE = (
     "GPUs are granted in this order to queued and running jobs; a running job whose GPUs are granted to another is "

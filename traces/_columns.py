@@ -108,7 +108,7 @@ class Column:
         return f"{_WORDS[self.unit]} >= {self.minimum:g}"
 
 
-GPUS = "a whole number of GPUs from 1 to 1,000,000 (0 only for a CPU job: `cpu` in the column `kind`)"
+GPUS = "a whole number of GPUs from 1 to 1,000,000 (0: a CPU job)"
 
 COLUMNS: tuple[Column, ...] = (
     Column("job_id", str, "", "the job's name in the log, written back unchanged", required=True),

@@ -101,7 +101,7 @@ def _quoted(text: str) -> str:
     """Return pairs with quotes around each pair instead of its heading only, as the module csv requires."""
     parts = text.split('"')
     if len(parts) % 2 == 0:
-        raise ValueError("a closing quote is missing")
+        raise ValueError('a closing quote is missing: expected pairs such as job_id="job id",submit_s=submit')
     for at in range(1, len(parts), 2):
         before, comma, own = parts[at - 1].rpartition(",")
         parts[at - 1], parts[at] = before + comma, f'"{own}{parts[at]}"'
@@ -221,11 +221,6 @@ class Log:
             asked, given = float(gpus[part].sum()), int(whole[part].sum())
             self.count(part, f"{SHARES} ({asked:,.2f} GPUs requested, {given:,} simulated)")
         self["num_gpus"] = whole.astype(np.int64)
-
-    def mark_cpu_jobs(self) -> None:
-        """Set `kind` where some jobs ask for no GPU."""
-        if len(self) and (self["num_gpus"] == 0).any():
-            self["kind"] = np.where(self["num_gpus"] > 0, "gpu", "cpu").astype(object)
 
     def set_text(self, name: str, cells: npt.NDArray[Any], blank: Iterable[str] = ("",)) -> None:
         """Set a column of text, NOTHING where the log is blank; no column where all cells are."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_cluster_gym.traces._asking import refuse_while_asking
-from gpu_cluster_gym.traces._columns import COLUMNS, GPUS, LIMITS, NOTHING, Column
+from gpu_cluster_gym.traces._columns import COLUMNS, LIMITS, NOTHING, Column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +77,11 @@ def check(
         for column in COLUMNS
         if column.name in names
     }
+    if "kind" not in columns and (columns["num_gpus"] == 0).any():
+        kind = np.where(columns["num_gpus"] > 0, "gpu", "cpu").astype(object)
+        columns = {
+            each.name: columns.get(each.name, kind) for each in COLUMNS if each.name in {*columns, "kind"}
+        }
     _check_gpus(columns, lines, file)
     _check_unique(columns["job_id"], lines, file)
     _check_pairs(columns, lines, file)
@@ -215,9 +220,8 @@ def _check_gpus(
     wrong = (gpus == 0) != on_cpu
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise TraceError(
-            file, int(line[row]), "num_gpus", quote(gpus[row]), "0, since kind is cpu" if gpus[row] else GPUS
-        )
+        expected = "0, since kind is cpu" if gpus[row] else "at least 1, since kind is gpu"
+        raise TraceError(file, int(line[row]), "num_gpus", quote(gpus[row]), expected)
 
 
 def _check_pairs(

@@ -60,7 +60,6 @@ def read(file: File, options: Options) -> pd.DataFrame:
     log["duration_s"] = between
     log.leave_out(between <= 0, ZERO)
     log.round_up_gpus(log["gpu_num"], "gpu_num")
-    log.mark_cpu_jobs()
     log["cpu_cores"] = np.maximum(log["cpu_num"], 1)
     log.set_text("status", log["state"])
     return log.table(clock)

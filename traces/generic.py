@@ -27,7 +27,7 @@ from gpu_cluster_gym.traces._log import (
     Reader,
 )
 from gpu_cluster_gym.traces._table import TraceError, parse_numbers, quote, values
-from gpu_cluster_gym.traces._times import Clock, Times, is_time, spans
+from gpu_cluster_gym.traces._times import EXAMPLE, Clock, Times, is_time, spans
 
 REQUIRED = [column.name for column in COLUMNS if column.required]
 CLOCKED = ("submit_s", "logged_start_s", LOGGED_END, "deadline_s")
@@ -101,8 +101,6 @@ def _table(
         raise TraceError(
             file, int(line[0]), mixed[0], "a number", "a time with its date, like the other times"
         )
-    if "kind" not in log:
-        log.mark_cpu_jobs()
     if "job_id" not in log:
         log["job_id"] = np.arange(1, len(log) + 1)
         log.notes.append("jobs are numbered by their rows, since no column has their ids")
@@ -180,12 +178,19 @@ class _Cells:
         ):
             return self._with_blanks(cells, blank, line, heading, file)
         if self._name in CLOCKED:
+            is_first = self._name not in self._kinds
             kind = self._kinds.setdefault(
                 self._name, "time" if len(cells) and is_time(cells[0]) else "number"
             )
             if kind == "time":
                 return self._clock.times(cells, line, heading, file)
-            found = values(self._column, cells, line, file)
+            try:
+                found = values(self._column, cells, line, file)
+            except TraceError as error:
+                if not is_first or error.line != line[0]:
+                    raise
+                expected = f"{error.expected}, or {EXAMPLE}"
+                raise TraceError(file, error.line, error.column, error.found, expected) from None
             return Times(found, found)
         if self._name in SPANS and any(":" in cell for cell in cells[:100]):
             return spans(cells, line, heading, file)
@@ -201,14 +206,14 @@ class _Cells:
         """Return the cells in the column's type, NaN where they are blank."""
         seconds = np.full(len(cells), np.nan)
         if blank.all():
-            return Times(seconds, seconds) if self._name in CLOCKED else seconds
+            return Times(seconds, seconds, self._clock.zone or "UTC") if self._name in CLOCKED else seconds
         found = self(cells[~blank], line[~blank], heading, file)
         if not isinstance(found, Times):
             seconds[~blank] = found
             return seconds
         late = seconds.copy()
         seconds[~blank], late[~blank] = found.early, found.late
-        return Times(seconds, late)
+        return Times(seconds, late, found.zone)
 
 
 _END = Column(LOGGED_END, float, "s", "end in the log", minimum=-np.inf)

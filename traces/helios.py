@@ -52,7 +52,6 @@ def read(file: File, options: Options) -> pd.DataFrame:
     log.put_in_order(log["submit_time"], log["start_time"], log["end_time"], ("start_time", "end_time"))
     log.set_run_times(log["duration"])
     log.round_up_gpus(log["gpu_num"], "gpu_num")
-    log.mark_cpu_jobs()
     log["cpu_cores"] = np.maximum(log["cpu_num"], 1)
     log.set_text("status", log["state"])
     log.set_text("tenant", log["vc"])

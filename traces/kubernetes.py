@@ -88,7 +88,6 @@ def read(file: File, options: Options) -> pd.DataFrame:
         log["waves"], "Jobs with more completions than parallelism, run as one gang of their parallelism"
     )
     log.round_up_gpus(log["gpus"], "nvidia.com/gpu")
-    log.mark_cpu_jobs()
     log["cpu_cores"] = np.maximum(np.ceil(log["cores"]), 1)
     log.set_limits(log["limit_s"])
     for name in ("tenant", "qos", "gpu_type", "partition"):

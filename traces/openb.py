@@ -54,7 +54,6 @@ def read(file: File, options: Options) -> pd.DataFrame:
     log.leave_out(log["duration_s"] <= 0, ZERO)
     share = np.where(log["num_gpu"] == 1, log["gpu_milli"] / MILLI, 1.0)
     log.round_up_gpus(log["num_gpu"] * share, "num_gpu")
-    log.mark_cpu_jobs()
     log["cpu_cores"] = np.maximum(np.ceil(log["cpu_milli"] / MILLI), 1)
     log["job_id"] = log["name"]
     for name, heading in (("status", "pod_phase"), ("qos", "qos"), ("gpu_type", "gpu_spec")):

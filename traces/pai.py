@@ -75,7 +75,6 @@ def read(file: File, options: Options) -> pd.DataFrame:
     log.leave_out(log["duration_s"] <= 0, ZERO)
     log.count(log["num_tasks"] > 1, "jobs of several tasks, run as one gang of all their instances")
     log.round_up_gpus(log["gpus"], "plan_gpu")
-    log.mark_cpu_jobs()
     log["cpu_cores"] = np.maximum(np.ceil(log["cores"]), 1)
     log["job_id"] = log["job_name"]
     log.set_text("user", log["user"])

@@ -139,7 +139,6 @@ def read(file: File, options: Options) -> pd.DataFrame:
     _merge(log, np.array([each.partition("+")[0] for each in log["JobID"]], object), components, "gang")
     _merge(log, log["JobID"], np.ones(len(log), bool), "attempts")
     log["job_id"] = log["JobID"]
-    log.mark_cpu_jobs()
     return log.table(clock)
 
 

@@ -39,7 +39,6 @@ def read(file: File, options: Options) -> pd.DataFrame:
     log.leave_out(log["duration"] <= 0, ZERO)
     log["job_id"], log["submit_s"], log["duration_s"] = log["job_name"], log["submit_time"], log["duration"]
     log.round_up_gpus(log["gpu_request"] * log["worker_num"], "gpu_request")
-    log.mark_cpu_jobs()
     for name, heading in (("tenant", "organization"), ("qos", "job_type"), ("gpu_type", "gpu_model")):
         log.set_text(name, log[heading])
     return log.table()

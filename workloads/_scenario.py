@@ -196,7 +196,8 @@ class Rules:
     """Rule that chooses nodes; pooled ignores node boundaries."""
     discipline: Literal["greedy", "strict", "easy"] = "greedy"
     """Handling of a job that does not fit, by rankings that do not set their own (fifo, sjf ...). greedy: skip it;
-    strict: it blocks later jobs; easy: EASY backfilling, or greedy where the ranking preempts."""
+    strict: it blocks later jobs on nodes that its constraints allow; easy: EASY backfilling, or greedy where the
+    ranking preempts."""
     quotas: str | None = choice(None, expected=quotas_expected)
     """GPUs guaranteed to each tenant (column tenant, else vc): proportional (to GPUs x run time, summed over its
     jobs in the window, which no scheduler knows in advance), NAME=GPUS,... or a CSV file with the columns tenant and

@@ -21,8 +21,8 @@ GENERATED: Mapping[str, Any] = {
 
 HIDDEN = {"results.md": ["navigation", "toc"], "workloads.md": ["navigation"]}
 """Side bars that pages with wide tables do without."""
-SECOND = r"\(\d\.\d+-\d\.\d+\)|\(se \d\.\d+\)|\**(?:\d\.\d+|1|=)\**"
-"""What stands below the first figure of a cell: its interval, its standard error, or the figure of the tuned policy."""
+SECOND, TUNED = r"\(\d\.\d+-\d\.\d+\)|\(se \d\.\d+\)", r"\**(?:\d\.\d+|1|=)\**"
+"""What stands below the first figure of a cell: its interval or standard error; the figure of the tuned policy."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -55,7 +55,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         page.meta["hide"] = ["navigation"]
     if hidden := HIDDEN.get(page.file.src_uri):
         page.meta["hide"] = hidden
-        markdown = re.sub(rf"(?<=[\d*%]),? ({SECOND})(?= \|)", r" <small>\1</small>", markdown)
+        second = rf"{SECOND}|{TUNED}" if page.file.src_uri == "results.md" else SECOND
+        markdown = re.sub(rf"(?<=[\d*%]),? ({second})(?= \|)", r" <small>\1</small>", markdown)
     markdown = re.sub(r"(\(notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
     return re.sub(r"^  (?=- )", "    ", markdown, flags=re.MULTILINE)
 

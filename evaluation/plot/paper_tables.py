@@ -93,7 +93,8 @@ def latex_of_policies(found: pd.DataFrame, reference: str) -> str:
         f"% Means over {windows} windows; ratios are means of the windows' ratios, with 95 % bootstrap intervals."
         if windows > 1
         else "% One window; 95 % bootstrap intervals are over blocks of time, where there are enough.",
-        "% Slowdown counts run times below 10 s as 10 s. FTF: JCT / JCT with an equal share of the GPUs.",
+        "% Slowdown: JCT / run time under the policy (below 10 s: 10 s).",
+        "% FTF: JCT / JCT with an equal share of the GPUs.",
         f"\\begin{{tabular}}{{lr{'r' * (1 + len(shown))}}}",
         "\\toprule",
         f"Policy & JCT, {unit} & JCT / {escaped(reference)} & {' & '.join(heads)} \\\\",
@@ -157,7 +158,8 @@ def latex(found: pd.DataFrame, column: str) -> str:
     rules = [f"\\cmidrule(lr){{{2 * place + 4}-{2 * place + 5}}}" for place in range(len(policies))]
     lines = [
         "% \\usepackage{booktabs}",
-        "% Means over the windows in which the owner has jobs. Slowdown counts run times below 10 s as 10 s.",
+        "% Means over the windows in which the owner has jobs.",
+        "% Slowdown: JCT / run time under the policy (below 10 s: 10 s).",
         "% GPU-hours are those held under the first policy.",
         f"\\begin{{tabular}}{{lrr{'rr' * len(policies)}}}",
         "\\toprule",

@@ -6,7 +6,7 @@ GPUs are exclusive, their speed is constant; times are seconds, memory is GiB.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -307,8 +307,7 @@ class Simulation:
         elif self.rules.preempt:
             self.walk_preempting()
         elif self.rules.discipline == "easy":
-            while self.start_one_under_easy():
-                pass
+            self.walk_easy()
         else:
             self.walk_queue()
 
@@ -322,14 +321,33 @@ class Simulation:
             elif self.rules.discipline == "strict":
                 blocked |= self.bound.nodes[p.index]
 
-    def start_one_under_easy(self) -> bool:
+    def walk_easy(self) -> None:
+        """Start jobs up to the head and backfill behind it; then do the same with jobs that use none of its nodes."""
+        rest = sorted(self.those("queued"), key=self.key)
+        while rest:
+            head = None
+            for p in rest:
+                gpus = self.place(p, self.free())
+                if gpus is None:
+                    head = p
+                    break
+                self.start(p, gpus)
+            behind = self.behind(head, rest) if head else []
+            while head and self.start_one_behind(head, behind):
+                pass
+            rest = [p for p in rest if p.phase == "queued" and p not in behind]
+
+    def behind(self, head: Progress, jobs: Iterable[Progress]) -> list[Progress]:
+        """Return the jobs that may use a node that the head may use, the head included."""
+        return [p for p in jobs if self.bound.nodes[p.index] & self.bound.nodes[head.index]]
+
+    def start_one_behind(self, head: Progress, behind: Sequence[Progress]) -> bool:
         """Start the first job that fits and does not delay the head; return whether there was one."""
-        head = None
-        for p in sorted(self.those("queued"), key=self.key):
+        for p in behind:
+            if p.phase != "queued":
+                continue
             gpus = self.place(p, self.free())
-            if gpus is None:
-                head = head or p
-            elif head is None or self.does_not_delay(head, p, gpus):
+            if gpus is not None and self.does_not_delay(head, p, gpus):
                 self.start(p, gpus)
                 return True
         return False

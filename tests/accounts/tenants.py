@@ -176,7 +176,7 @@ class TenantSimulation(Simulation):
             self.walk_queue()
 
     def walk_queue(self) -> None:
-        """Start what may start and fits, in order; under `strict` a job that does not start blocks its tenant's nodes."""
+        """Start what may start and fits, in order; under `strict` a job that does not blocks its nodes."""
         refused: set[tuple[object, ...]] = set()
         blocked: dict[int, set[int]] = defaultdict(set)
         for p in self.in_order(self.those("queued")):
@@ -213,15 +213,28 @@ class TenantSimulation(Simulation):
                 pass
 
     def backfill(self, tenant: int) -> bool:
-        """Start the first job of a tenant that does not delay its head; return whether there was one."""
-        head = None
-        for p in self.in_order(self.of(tenant, "queued")):
-            gpus = self.found(p)
-            if gpus is None:
-                head = head or p
-            elif head is None or self.does_not_delay(head, p, gpus):
+        """Start the first job of a tenant that does not delay its head; return whether there was one.
+
+        Jobs that may use none of the head's nodes have a head of their own.
+        """
+        rest = self.in_order(self.of(tenant, "queued"))
+        while rest:
+            head = None
+            for p in rest:
+                gpus = self.found(p)
+                if gpus is None:
+                    head = p
+                    break
                 self.start(p, gpus)
-                return True
+            if head is None:
+                return False
+            behind = self.behind(head, rest)
+            for p in behind:
+                gpus = self.found(p) if p.phase == "queued" else None
+                if gpus is not None and self.does_not_delay(head, p, gpus):
+                    self.start(p, gpus)
+                    return True
+            rest = [p for p in rest if p.phase == "queued" and p not in behind]
         return False
 
     def projected_end(self, p: Progress) -> float:
@@ -293,7 +306,11 @@ class TenantSimulation(Simulation):
                 within = self.quotas.borrowing != "none" or count + p.job.num_gpus <= limit
                 gpus = p.gpus if within and not p.gpus & granted else None
                 to_pause += [p] if gpus is None else []
-            elif self.was_paused_now(p) or count + p.job.num_gpus > limit or blocked & self.bound.nodes[p.index]:
+            elif (
+                self.was_paused_now(p)
+                or count + p.job.num_gpus > limit
+                or blocked & self.bound.nodes[p.index]
+            ):
                 gpus = None
                 classes.add(self.request_class(p))
             elif self.request_class(p) in classes:

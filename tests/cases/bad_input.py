@@ -101,7 +101,7 @@ BAD_CSV = [
     row("an id that cannot be printed", "c\x00c,45,1,60", "job_id", "printable"),
     row("an id twice", "b,45,1,60", "job_id", "line 3 has this one"),
     row("an unknown kind", "c,45,1,60,tpu", "kind", "gpu or cpu"),
-    row("a GPU job without GPUs", "c,45,0,60,gpu", "num_gpus", "a whole number of GPUs from 1")._replace(
+    row("a GPU job without GPUs", "c,45,0,60,gpu", "num_gpus", "at least 1, since kind is gpu")._replace(
         content=f"{HEADER},kind\na,0,1,60,gpu\nb,30,2,3600,gpu\nc,45,0,60,gpu\n".encode()
     ),
     row("a CPU job with GPUs", "c,45,1,60,cpu", "num_gpus")._replace(

@@ -138,7 +138,10 @@ def test_several_policies_make_one_table(
     facts = json.loads((tmp_path / "out" / "provenance.json").read_text())
     digest = hashlib.sha256((tmp_path / "easy_here.py").read_bytes()).hexdigest()
     assert facts["policy_files"] == {"easy_here:policy": {"easy_here.py": digest}}
-    assert journal.digests(["tuned:xion"]) == {}
+    assert journal.digests(["tuned:xion", "lookahead:union", "lookahead:tuned:xion"]) == {}
+    assert journal.digests(["lookahead:easy_here:policy"]) == {
+        "lookahead:easy_here:policy": {"easy_here.py": digest}
+    }
     again = read_choices(["--config", str(tmp_path / "out"), "--trust"])
     assert again.policy == ("las", "easy_here:policy", "sjf")
 

@@ -222,7 +222,7 @@ def test_a_verdict_is_the_title_beside_any_reference(line: str, title: str) -> N
 def test_a_title_about_a_log_is_of_a_policy_with_a_verdict() -> None:
     ratios = {"recorded": (1.0, 1.0, 1.0), "srtf": (0.8, 0.7, 0.9), "sjf": (0.85, 0.8, 0.9)}
     verdict = [
-        "No verdict on srtf: it paused jobs 9 times.",
+        "No verdict on srtf: jobs were paused 9 times under it.",
         "sjf would have cut the mean wait by 30 % (20 to 40).",
     ]
     assert found(ratios, ["srtf", "sjf"], verdict) == "sjf would have cut the mean wait by 30 %"

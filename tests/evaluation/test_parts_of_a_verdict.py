@@ -245,7 +245,7 @@ def test_pauses_that_cost_nothing_give_no_verdict(pauses: int, parts: tuple[str,
     mine = own.assign(wait_s=50.0, preemptions=[pauses] + [0] * (len(own) - 1))
     calibration = Calibration("easy", 100.0, 100.0, 0.0, 1.0)
     text = verdict.sentence("mine", mine, own, calibration, frozenset(parts))
-    assert text.startswith(f"No verdict on mine: it paused jobs {pauses} times") == refused
+    assert text.startswith(f"No verdict on mine: jobs were paused {pauses} times") == refused
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_the_interval_is_over_days() -> None:
 
 def test_free_pauses_give_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = last_line(logged(tmp_path, "fifo_strict"), tmp_path, capsys, "--policy", "srtf")
-    assert "No verdict on srtf: it paused jobs" in text
+    assert "No verdict on srtf: jobs were paused" in text
     assert "which costs nothing here" in text
 
 
@@ -200,6 +200,16 @@ def test_policies_without_a_verdict_share_a_sentence_that_names_the_partitions(
     assert "No verdict on sjf, srtf: the simulator's own error on this log is 50 %" in text
     assert text.count("No verdict") == 1
     assert "The log's jobs belong to 2 partitions (a100, h100), simulated as one" in text
+
+
+@pytest.mark.parametrize(
+    ("log_s", "simulated_s", "said"), [(70, 40, True), (70, 100, False), (4000, 2000, False)]
+)
+def test_short_waits_are_explained_by_the_schedulers_own_delays(
+    log_s: int, simulated_s: int, said: bool
+) -> None:
+    found = verdict.Calibration("easy", float(log_s), float(simulated_s), 5.0, 0.9)
+    assert ("scheduler's cycles" in verdict._short_waits(found)) == said
 
 
 def test_limits_in_minutes_are_named_as_a_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

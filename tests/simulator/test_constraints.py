@@ -105,6 +105,18 @@ def test_easy_reserves_on_nodes_that_the_head_may_use(simulate: Simulate) -> Non
 
 
 @either
+def test_easy_reserves_for_a_head_of_each_partition(simulate: Simulate) -> None:
+    """B waits for node 0 until 10, and D for node 1 until 12; E, of 20 s, would delay D, and F, of 7 s, does not.
+
+    node 0  A 0-10   B 10-15
+    node 1  C 2-12 on one GPU   F 5-12 on the other   D 12-17   E 17-37
+    """
+    jobs = [job(0, 1, 10), job(1, 2, 5), job(2, 1, 10), job(3, 2, 5), job(4, 1, 20), job(5, 1, 7)]
+    found = simulate(jobs, nodes(2, 2), EASY, bound({0}, {0}, {1}, {1}, {1}, {1}))
+    assert finishes(found) == [10, 15, 12, 17, 37, 12]
+
+
+@either
 def test_a_job_starts_when_the_last_that_it_waits_for_ends(simulate: Simulate) -> None:
     """C waits for A (0-10) and B (0-30), though GPUs are idle; its wait counts from its submission at 5."""
     jobs = [job(0, 1, 10), job(0, 1, 30), job(5, 1, 10)]
@@ -146,10 +158,15 @@ def test_a_blocked_job_blocks_only_nodes_that_it_may_use(simulate: Simulate) -> 
 
 @either
 def test_with_pauses_a_blocked_job_blocks_only_nodes_that_it_may_use(simulate: Simulate) -> None:
-    """Under strict SRTF B, longer than A, waits for node 0; C, longer than both, does not wait for B on node 1."""
-    jobs = [job(0, 2, 10), job(1, 2, 20), job(2, 1, 30)]
+    """Under strict SRTF C, longer than A, waits for node 0; D, longer than both, displaces B on node 1 all the same.
+
+    node 0  A 0-30   C 30-80
+    node 1  B 0-2    D 2-62 on one GPU   B 62-160
+    """
+    jobs = [job(0, 2, 30), job(0, 2, 100), job(1, 2, 50), job(2, 1, 60)]
     strict = SRTF._replace(discipline="strict")
-    assert finishes(simulate(jobs, nodes(2, 2), strict, bound({0}, {0}, {1}))) == [10, 30, 32]
+    found = simulate(jobs, nodes(2, 2), strict, bound({0}, {1}, {0}, {1}))
+    assert finishes(found) == [30, 160, 80, 62]
 
 
 def test_a_held_job_is_present_but_not_queued() -> None:

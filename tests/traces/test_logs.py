@@ -489,6 +489,12 @@ def test_an_error_has_the_files_own_heading_and_cell(tmp_path: Path, line: str, 
     assert f", line 4, column {place}" in str(caught.value)
 
 
+def test_times_of_another_form_are_named_with_the_form_that_is_read(tmp_path: Path) -> None:
+    text = OWN.format("03/01/2024 10:00", "03/01/2024 10:05", "03/01/2024 11:35")
+    with pytest.raises(traces.TraceError, match=r"or a time like 2024-03-31 01:59:00$"):
+        read(tmp_path, text, columns=MAP)
+
+
 def test_seconds_stay_as_they_are(tmp_path: Path) -> None:
     table = read(tmp_path, OWN.format(7, 9, 20), columns=MAP)
     assert table[["submit_s", "logged_start_s", "duration_s"]].to_numpy().tolist() == [[7, 9, 11]] * 2

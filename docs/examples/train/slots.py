@@ -108,7 +108,7 @@ def keywords(choices: dict[str, Any], **others: Any) -> dict[str, Any]:
 
 
 class JctCurve(BaseCallback):
-    """Logs `jct/of_fifo`, the first chart of TensorBoard: mean JCT over FIFO's in the latest training windows."""
+    """Logs `jct/of_fifo`, the first chart of TensorBoard: mean JCT over FIFO's in the last 100 training windows."""
 
     def _on_step(self) -> bool:
         return True

@@ -266,7 +266,7 @@ TENANTS: Group = (
     ("held_instant", "i8", (MAX_TENANTS,)),
     # scratch of a pass
     ("tenant_head", "i4", (MAX_TENANTS,)),  # its first job that does not start; NOBODY for none
-    ("tenant_spared", "i8", (MAX_TENANTS,)),  # bit g: under `strict` its jobs that do not start may not use group g
+    ("tenant_spared", "i8", (MAX_TENANTS,)),  # bit g: no blocked job of it may use group g
     ("tenant_left", "i4", (MAX_TENANTS,)),  # guaranteed GPUs that it does not hold
     ("tenant_kept", "i4", (MAX_TENANTS,)),  # GPUs that its jobs hold, except pausing ones
     ("tenant_limit", "i4", (MAX_TENANTS,)),  # the most that a pass may grant to its jobs

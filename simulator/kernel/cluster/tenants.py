@@ -206,12 +206,6 @@ def close_tenant(s, tenant):
 
 
 @compiled
-def is_of_pass(s, request_class):
-    """Return whether a request class belongs to the tenant of the pass, or the pass is one of all tenants."""
-    return s.pass_tenant == NOBODY or s.class_tenant[request_class] == s.pass_tenant
-
-
-@compiled
 def first_head(s):
     """Return the tenant whose head comes first, and forget that head; NOBODY if no tenant has one."""
     first = NOBODY

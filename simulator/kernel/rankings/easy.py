@@ -2,7 +2,7 @@
 
 The shadow time is the earliest time at which the head could start if all running jobs ended by their estimates.
 A job may be backfilled if it ends by the shadow time, or if the head still fits at the shadow time with it
-running.
+running. A job that does not fit either, and may use none of the head's nodes, is the head of a queue of its own.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ from gpu_cluster_gym.simulator.kernel.cluster.queues import estimate_now, first_
 from gpu_cluster_gym.simulator.kernel.cluster.tenants import (
     close_tenant,
     first_head,
-    is_of_pass,
     may_begin,
     open_tenant,
+    shares_a_node,
 )
 
 
@@ -110,10 +110,26 @@ def leaves_room_for(s, jobs, head, job):
 
 
 @compiled
-def something_fits(s, jobs):
-    """Return whether any queued job of the pass fits now."""
+def is_behind(s, jobs, request_class, head):
+    """Return whether a class has queued jobs that are behind this head: they may use one of its nodes."""
+    if s.queue_size[request_class] == 0 or s.exhausted[request_class]:
+        return False
+    return shares_a_node(s, jobs[s.queue[s.queue_start[request_class]]].barred, jobs[head].barred)
+
+
+@compiled
+def close_behind(s, jobs, head):
+    """Exhaust the classes of jobs behind a head."""
     for request_class in range(s.num_classes):
-        if s.queue_size[request_class] == 0 or not is_of_pass(s, request_class):
+        if is_behind(s, jobs, request_class, head):
+            s.exhausted[request_class] = 1
+
+
+@compiled
+def something_fits(s, jobs, head):
+    """Return whether any queued job behind the head fits now."""
+    for request_class in range(s.num_classes):
+        if not is_behind(s, jobs, request_class, head):
             continue
         if first_placed(s, jobs, request_class) != NOBODY:
             return True
@@ -133,12 +149,12 @@ def first_placed(s, jobs, request_class):
 
 @compiled
 def first_harmless(s, jobs, head, shadow):
-    """Return the first queued job that fits now and cannot delay the head, or NOBODY."""
+    """Return the first queued job behind the head that fits now and cannot delay it, or NOBODY."""
     best = NOBODY
     for request_class in range(s.num_classes):
         size = s.queue_size[request_class]
         begin = s.queue_start[request_class]
-        if size == 0 or not is_of_pass(s, request_class):
+        if not is_behind(s, jobs, request_class, head):
             continue
         first = first_placed(s, jobs, request_class)
         if first == NOBODY:
@@ -160,17 +176,19 @@ def first_harmless(s, jobs, head, shadow):
 def walk_easy(s, jobs):
     """Start jobs in order up to the head, the first that does not fit, then backfill jobs that cannot delay it.
 
-    There is no reservation for CPU jobs that do not fit. Head and shadow time are determined again after each
-    start.
+    Then do the same with the jobs that may use none of its nodes. There is no reservation for CPU jobs that do not
+    fit. The shadow time is determined again after each start.
     """
     if s.num_tenants > 0:
         walk_easy_of_tenants(s, jobs)
         return
     open_all(s)
     head = start_up_to_head(s, jobs)
-    while head != NOBODY and something_fits(s, jobs):
-        if not backfill(s, jobs, head):
-            return
+    while head != NOBODY:
+        while something_fits(s, jobs, head) and backfill(s, jobs, head):
+            pass
+        close_behind(s, jobs, head)
+        head = start_up_to_head(s, jobs)
 
 
 @compiled
@@ -212,8 +230,12 @@ def walk_easy_of_tenants(s, jobs):
     while tenant != NOBODY:
         goes_on = True
         while goes_on:
+            goes_on = False
             open_tenant(s, tenant)
             head = start_up_to_head(s, jobs)
-            goes_on = head != NOBODY and something_fits(s, jobs) and backfill(s, jobs, head)
+            while head != NOBODY and not goes_on:
+                goes_on = something_fits(s, jobs, head) and backfill(s, jobs, head)
+                close_behind(s, jobs, head)
+                head = start_up_to_head(s, jobs) if not goes_on else NOBODY
         tenant = first_head(s)
     s.pass_tenant = NOBODY
