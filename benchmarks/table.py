@@ -46,6 +46,7 @@ TUNED = "tuned"  # row of the policy and settings with the best validation score
 HUNDRED = (
     "aiturbo_ps",
     "coda_mix",
+    "large",
     "mixed",
     "philly",
     "philly_backlog",
@@ -54,7 +55,7 @@ HUNDRED = (
     "xonar_memory",
     "xonar_mix",
 )
-WINDOWS = {"busy": 40, "large": 40} | dict.fromkeys(HUNDRED, 100)
+WINDOWS = {"busy": 40} | dict.fromkeys(HUNDRED, 100)
 DEFAULT_WINDOWS = 20
 TABLE = "all policies"  # name of the marks
 GENERATED, LOG = (

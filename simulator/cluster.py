@@ -242,8 +242,8 @@ def from_csv(file: Path) -> Cluster:
         ) from None
     if not gpus or min(gpus) < 0 or sum(gpus) == 0 or min(cores) < 0:
         raise ValueError(f"{file}: expected at least one GPU, and no negative numbers")
-    if wrong := [gib for gib in memory if not 0 < gib < math.inf]:
-        raise ValueError(f"{file}: gpu_memory_gib {wrong[0]:g}: expected a finite number of GiB > 0")
+    if bad_gib := [gib for gib in memory if not 0 < gib < math.inf]:
+        raise ValueError(f"{file}: gpu_memory_gib {bad_gib[0]:g}: expected a finite number of GiB > 0")
     return Cluster(file.stem, gpus, memory, cores, node_types=types)
 
 

@@ -261,7 +261,7 @@ def test_numbers_of_nodes_stay_when_a_node_is_down(
     state: str, gone: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nodes 1 and 2 are of `big`, 3 of `small`: job 7 of `big` may not start on n3, and job 8 of `small` must."""
-    nodes = [
+    nodes: list[dict[str, Any]] = [
         {"name": "login", "state": ["IDLE"], "gres": "", "cpus": 8},
         *({"name": name, "state": ["IDLE"], "gres": "gpu:4", "cpus": 8} for name in ("n1", "n2", "n3")),
     ]
