@@ -281,8 +281,8 @@ def _meanings(summaries: Mapping[str, pd.DataFrame], reference: str, windows: in
     over = f", each the mean over {windows} windows of the window's own metric" if windows > 1 else ""
     threshold = SLOWDOWN_THRESHOLD_S
     lines = [
-        f"Times in seconds{over}. Slowdown: JCT / run time under the policy, run times below {threshold:g} s counted as "
-        f"{threshold:g} s. {_shares(summaries)}"
+        f"Times in seconds{over}. Slowdown: JCT / run time under the policy, run times below {threshold:g} s counted "
+        f"as {threshold:g} s. {_shares(summaries)}"
     ]
     if len(summaries) > 1:
         pairing = f": {ESTIMATOR}, with its bootstrap interval over windows" if windows > 1 else ""

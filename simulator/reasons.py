@@ -107,8 +107,8 @@ class Decisions:
 
         def asked() -> Action:
             action = ask()
-            if isinstance(action, Start | Preempt | Resize) and (reason := explain(action)):
-                self.rows.append(Decision(float(episode.state.clock), action, reason))
+            if isinstance(action, Start | Preempt | Resize) and (reason := explain(action)) is not None:
+                self.rows.append(Decision(float(episode.state.clock), action, checked(reason)))
             return action
 
         return asked
@@ -125,6 +125,18 @@ class RecordsReasons(RunsCompiled):
     @abstractmethod
     def recording(self, decisions: Decisions) -> RunsCompiled:
         """Return a copy that appends its decisions to this record; results are the same."""
+
+
+def checked(reason: object) -> Reason:
+    """Return a reason that a policy gave; TypeError where it is none, or its jobs are not `Ranked`."""
+    if isinstance(reason, Reason):
+        jobs = (reason.own, *reason.earlier, *reason.later, *([] if reason.cause is None else [reason.cause]))
+        if all(isinstance(each, Ranked) for each in jobs):
+            return reason
+    raise TypeError(
+        f"`reason` returned {reason!r}: expected None, or a Reason whose jobs (own, earlier, later, cause) are "
+        "Ranked(job, key)"
+    )
 
 
 def gives_reasons(policy: object) -> bool:

@@ -435,7 +435,7 @@ def sweep(field: str, table: pd.DataFrame, reference: str, width: Width) -> "Fig
     values = sorted(set(table[field]))
     means.set_xticks(values, [f"{each:g}" for each in values])
     figure.supxlabel(AXES.get(field, field.replace("_", " ")), fontsize="medium")
-    _key(figure, ratios_, "Policies, with 95 % intervals over windows")
+    _key(figure, ratios_, "Policies, with 95 % intervals")
     return figure
 
 

@@ -14,7 +14,7 @@ from gpu_cluster_gym.baselines import xion
 from gpu_cluster_gym.simulator import search
 from gpu_cluster_gym.simulator.episode import Episode, asking, discipline_of, run
 from gpu_cluster_gym.simulator.policy import Action, Policy, Preempt, Ranking, Resize, Start, Wait
-from gpu_cluster_gym.simulator.reasons import Decisions, Ranked, Reason, gives_reasons, in_order
+from gpu_cluster_gym.simulator.reasons import Decisions, Ranked, Reason, checked, gives_reasons, in_order
 from gpu_cluster_gym.simulator.rule_policy import RULE_PARAMETERS, Offsets, Rule, Steered
 from gpu_cluster_gym.workloads import Scenario, Workload, full_trace, named, windows
 from tests.cases import tiny
@@ -440,3 +440,14 @@ def test_an_order_explains_no_pause() -> None:
         ValueError, match=r"job 7 is not in the order.*for a pause return None, or a Reason with a cause"
     ):
         in_order("The first.", "submit_s", 7, [2, 5], [0.0, 1.0], lambda job: True)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["no", Reason("rule", "keys", 3, 1, 2), Reason("rule", "keys", Ranked(3, 1.0), 1, 2, cause=4.0)],  # type: ignore[arg-type]
+)
+def test_a_reason_of_another_form_is_refused(reason: Any) -> None:
+    with pytest.raises(TypeError, match="expected None, or a Reason whose jobs"):
+        checked(reason)
+    good = Reason("rule", "keys", Ranked(3, 1.0), 1, 2, cause=Ranked(4, 0.0))
+    assert checked(good) is good
