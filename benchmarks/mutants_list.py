@@ -250,8 +250,8 @@ MUTANTS = (
         "simulator/test_constraints",
         (
             "EASY reserves for one head in all",
-            "        close_behind(s, jobs, head)\n        head = start_up_to_head(s, jobs)\n",
-            "        head = NOBODY\n",
+            "            close_behind(s, jobs, job)\n",
+            "            return best\n",
         ),
         ("EASY holds back jobs of other nodes", "return shares_a_node(", "return True or shares_a_node("),
     ),

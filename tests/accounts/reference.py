@@ -307,7 +307,8 @@ class Simulation:
         elif self.rules.preempt:
             self.walk_preempting()
         elif self.rules.discipline == "easy":
-            self.walk_easy()
+            while self.start_one_under_easy():
+                pass
         else:
             self.walk_queue()
 
@@ -321,36 +322,25 @@ class Simulation:
             elif self.rules.discipline == "strict":
                 blocked |= self.bound.nodes[p.index]
 
-    def walk_easy(self) -> None:
-        """Start jobs up to the head and backfill behind it; then do the same with jobs that use none of its nodes."""
-        rest = sorted(self.those("queued"), key=self.key)
-        while rest:
-            head = None
-            for p in rest:
-                gpus = self.place(p, self.free())
-                if gpus is None:
-                    head = p
-                    break
-                self.start(p, gpus)
-            behind = self.behind(head, rest) if head else []
-            while head and self.start_one_behind(head, behind):
-                pass
-            rest = [p for p in rest if p.phase == "queued" and p not in behind]
+    def start_one_under_easy(self) -> bool:
+        """Start the first job that fits and does not delay the head that it is behind; return whether there was one.
 
-    def behind(self, head: Progress, jobs: Iterable[Progress]) -> list[Progress]:
-        """Return the jobs that may use a node that the head may use, the head included."""
-        return [p for p in jobs if self.bound.nodes[p.index] & self.bound.nodes[head.index]]
-
-    def start_one_behind(self, head: Progress, behind: Sequence[Progress]) -> bool:
-        """Start the first job that fits and does not delay the head; return whether there was one."""
-        for p in behind:
-            if p.phase != "queued":
-                continue
-            gpus = self.place(p, self.free())
-            if gpus is not None and self.does_not_delay(head, p, gpus):
+        A job that does not fit, and may use no node of an earlier head, is a head.
+        """
+        heads: list[Progress] = []
+        for p in sorted(self.those("queued"), key=self.key):
+            gpus, head = self.place(p, self.free()), self.first_before(p, heads)
+            if gpus is None:
+                heads += [p] if head is None else []
+            elif head is None or self.does_not_delay(head, p, gpus):
                 self.start(p, gpus)
                 return True
         return False
+
+    def first_before(self, p: Progress, heads: Iterable[Progress]) -> Progress | None:
+        """Return the first head that may use a node that a job may use, too."""
+        nodes = self.bound.nodes
+        return next((head for head in heads if nodes[head.index] & nodes[p.index]), None)
 
     def does_not_delay(self, head: Progress, p: Progress, gpus: set[Gpu]) -> bool:
         """Return whether `p`, run on `gpus`, ends by the head's shadow time or leaves the head enough GPUs then."""

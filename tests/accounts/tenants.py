@@ -213,28 +213,15 @@ class TenantSimulation(Simulation):
                 pass
 
     def backfill(self, tenant: int) -> bool:
-        """Start the first job of a tenant that does not delay its head; return whether there was one.
-
-        Jobs that may use none of the head's nodes have a head of their own.
-        """
-        rest = self.in_order(self.of(tenant, "queued"))
-        while rest:
-            head = None
-            for p in rest:
-                gpus = self.found(p)
-                if gpus is None:
-                    head = p
-                    break
+        """Start the first job of a tenant that does not delay the head before it; return whether there was one."""
+        heads: list[Progress] = []
+        for p in self.in_order(self.of(tenant, "queued")):
+            gpus, head = self.found(p), self.first_before(p, heads)
+            if gpus is None:
+                heads += [p] if head is None else []
+            elif head is None or self.does_not_delay(head, p, gpus):
                 self.start(p, gpus)
-            if head is None:
-                return False
-            behind = self.behind(head, rest)
-            for p in behind:
-                gpus = self.found(p) if p.phase == "queued" else None
-                if gpus is not None and self.does_not_delay(head, p, gpus):
-                    self.start(p, gpus)
-                    return True
-            rest = [p for p in rest if p.phase == "queued" and p not in behind]
+                return True
         return False
 
     def projected_end(self, p: Progress) -> float:

@@ -129,9 +129,7 @@ def close_behind(s, jobs, head):
 def something_fits(s, jobs, head):
     """Return whether any queued job behind the head fits now."""
     for request_class in range(s.num_classes):
-        if not is_behind(s, jobs, request_class, head):
-            continue
-        if first_placed(s, jobs, request_class) != NOBODY:
+        if is_behind(s, jobs, request_class, head) and first_placed(s, jobs, request_class) != NOBODY:
             return True
     return False
 
@@ -173,22 +171,50 @@ def first_harmless(s, jobs, head, shadow):
 
 
 @compiled
+def next_allowed(s, jobs):
+    """Return the first job in order, of the open classes, that fits and cannot delay the head that it is behind.
+
+    A job that does not fit, and is behind no head, is one. There is no reservation for CPU jobs that do not fit.
+    """
+    best = NOBODY
+    job = first_open(s)
+    while job != NOBODY:
+        if place(s, jobs, job):
+            return job if best == NOBODY or queues.before(s.order, job, best) else best
+        if jobs[job].num_gpus > 0:
+            if something_fits(s, jobs, job):
+                behind = first_harmless(s, jobs, job, find_shadow(s, jobs, job))
+                if behind != NOBODY and (best == NOBODY or queues.before(s.order, behind, best)):
+                    best = behind
+            close_behind(s, jobs, job)
+        s.exhausted[jobs[job].request_class] = 1
+        job = first_open(s)
+    return best
+
+
+@compiled
 def walk_easy(s, jobs):
     """Start jobs in order up to the head, the first that does not fit, then backfill jobs that cannot delay it.
 
-    Then do the same with the jobs that may use none of its nodes. There is no reservation for CPU jobs that do not
-    fit. The shadow time is determined again after each start.
+    Heads and shadow times are determined again after each start.
     """
     if s.num_tenants > 0:
         walk_easy_of_tenants(s, jobs)
         return
     open_all(s)
     head = start_up_to_head(s, jobs)
-    while head != NOBODY:
-        while something_fits(s, jobs, head) and backfill(s, jobs, head):
-            pass
-        close_behind(s, jobs, head)
-        head = start_up_to_head(s, jobs)
+    while head != NOBODY and start_allowed(s, jobs):
+        open_all(s)
+
+
+@compiled
+def start_allowed(s, jobs):
+    """Start the first job that is allowed to; return whether there was one."""
+    job = next_allowed(s, jobs)
+    if job != NOBODY:
+        place(s, jobs, job)
+        start_placed(s, jobs, job)
+    return job != NOBODY
 
 
 @compiled
@@ -202,16 +228,6 @@ def start_up_to_head(s, jobs):
             s.exhausted[jobs[head].request_class] = 1
         head = first_open(s)
     return head
-
-
-@compiled
-def backfill(s, jobs, head):
-    """Start the first job that cannot delay the head; return whether there was one."""
-    job = first_harmless(s, jobs, head, find_shadow(s, jobs, head))
-    if job != NOBODY:
-        place(s, jobs, job)
-        start_placed(s, jobs, job)
-    return job != NOBODY
 
 
 @compiled
@@ -230,12 +246,7 @@ def walk_easy_of_tenants(s, jobs):
     while tenant != NOBODY:
         goes_on = True
         while goes_on:
-            goes_on = False
             open_tenant(s, tenant)
-            head = start_up_to_head(s, jobs)
-            while head != NOBODY and not goes_on:
-                goes_on = something_fits(s, jobs, head) and backfill(s, jobs, head)
-                close_behind(s, jobs, head)
-                head = start_up_to_head(s, jobs) if not goes_on else NOBODY
+            goes_on = start_allowed(s, jobs)
         tenant = first_head(s)
     s.pass_tenant = NOBODY
