@@ -249,7 +249,7 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
     from gpu_cluster_gym.agents.checkpoint import about
     from gpu_cluster_gym.agents.learn import learn, learner_of
     from gpu_cluster_gym.agents.ppo import seed_of
-    from gpu_cluster_gym.agents.resumption import finished
+    from gpu_cluster_gym.agents.resumption import finished, saved_steps
     from gpu_cluster_gym.agents.table import Trained, reference_of
 
     training = replace(run.training, learning_seed=seed_of(run.scenario, run.training) + number)
@@ -258,6 +258,8 @@ def train(run: Run, number: int, folder: Path) -> "Trained":
         print(f"Agent {number + 1} of {run.seeds}")
     if run.resume and finished(own):
         print("Training had finished; its best agent is used.")
+    elif run.resume:
+        print(f"Training continues at step {saved_steps(own):,}.")
     times: list[tuple[float, Validated]] = []
 
     def note(validated: "Validated") -> None:

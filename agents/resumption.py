@@ -50,6 +50,11 @@ def saved(out: Path) -> bool:
     return (out / RESUMABLE / integrity.SUMS).exists()
 
 
+def saved_steps(out: Path) -> int:
+    """Return the number of steps at which a saved training continues; 0 where none is saved."""
+    return int(_read(out)[1].get("steps", 0)) if saved(out) else 0
+
+
 def note_finished(out: Path) -> None:
     """Replace the state in a folder, if any, by the note that training has reached its end."""
     if saved(out):

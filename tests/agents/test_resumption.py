@@ -154,9 +154,12 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     training, out = KINDS[kind], whole(kind)
     with pytest.raises(KilledError):
         learn(scenario, training, tmp_path, stepped=until(round(share * training.total_timesteps)))
+    continued = resumption.saved_steps(tmp_path)
+    assert continued <= share * training.total_timesteps
     scramble()
     steps: list[int] = []
     learn(scenario, training, tmp_path, resume=True, stepped=steps.append)
+    assert resumption.saved_steps(tmp_path) == 0, "the training has finished"
     assert files(tmp_path) == files(out)
     assert curves(tmp_path) == curves(out)
     assert curves(out)
