@@ -171,8 +171,7 @@ def legend(
     windows = len(workloads)
     over = f", means over {windows} windows" if windows > 1 else ""
     lines = [
-        f"Times in seconds{over}. Slowdown is JCT / run time under the policy (below "
-        f"{SLOWDOWN_THRESHOLD_S:g} s: {SLOWDOWN_THRESHOLD_S:g} s), at least 1."
+        f"Times in seconds{over}. Slowdown: JCT / run time under the policy ({SLOWDOWN_THRESHOLD_S:g} s or more)."
     ]
     if len(summaries) > 1:
         mean = f", {ESTIMATOR}" if windows > 1 else ""

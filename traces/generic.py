@@ -110,7 +110,8 @@ def _table(
     if ignored := [heading for heading in headings if heading not in own]:
         log.notes.append(f"columns ignored, unknown to the job table: {', '.join(map(repr, ignored))}")
     table = log.table(clock, absolute=not iso)
-    table.attrs["blank_is_queued"] = True
+    if options.unfinished:
+        table.attrs["blank_is_queued"] = True
     return table
 
 
