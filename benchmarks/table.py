@@ -51,6 +51,7 @@ HUNDRED = (
     "philly",
     "philly_backlog",
     "quick",
+    "two_types",
     "xion_small",
     "xonar_memory",
     "xonar_mix",
